@@ -20,7 +20,7 @@ const STEPS: usize = 10;
 /// The width of the parallelism chart, in characters.
 const BARS: usize = 50;
 
-/// Find where the time of a run went: slow activities, outliers, waiting, the critical path, growing memory
+/// Find what made a run slow: activities, outliers, waiting, the critical path, growing memory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,15 +29,15 @@ Examples:
   runlore analyze a001 --format json | jq .critical_path.by_activity
   runlore analyze train --threshold outlier_factor=5
 
-Exit codes: 0 fine, 1 an error, 2 there are findings that --fail-on names.")]
+Exit codes: 0 success, 1 an error, 2 there are findings that --fail-on selects.")]
 pub(crate) struct Args {
-    /// The run: its id, a part of it, or a name [default: the newest]
+    /// The run: its id, a part of it, or its name [default: the newest run]
     run: Option<String>,
 
     #[command(flatten)]
     asked: Asked,
 
-    /// List the thresholds and end
+    /// List the thresholds and exit
     #[arg(long)]
     thresholds: bool,
 }
@@ -169,7 +169,7 @@ fn write_path(out: &mut dyn Write, report: &RunAnalysis) -> io::Result<()> {
     }
     if path.interrupted_ns > 0 {
         let open = nanoseconds(path.interrupted_ns);
-        writeln!(out, "{DIM}{open} of the path are in tasks that were interrupted{DIM:#}")?;
+        writeln!(out, "{DIM}{open} of the path are in interrupted tasks{DIM:#}")?;
     }
     if path.outside_ns > 0 {
         let outside = nanoseconds(path.outside_ns);
@@ -195,9 +195,12 @@ fn write_parallelism(out: &mut dyn Write, parallelism: &Parallelism) -> io::Resu
         .map(|parts| parts.iter().sum::<f64>() / parts.len() as f64)
         .collect();
     let most = means.iter().copied().fold(0.0, f64::max);
-    let bar = |mean: &f64| match most > 0.0 && *mean > 0.0 {
-        true => HEIGHTS[((mean / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
-        false => ' ',
+    let bar = |mean: &f64| {
+        if most > 0.0 && *mean > 0.0 {
+            HEIGHTS[((mean / most * 8.0).ceil() as usize).clamp(1, 8) - 1]
+        } else {
+            ' '
+        }
     };
     writeln!(out, "{DIM}│{DIM:#}{}{DIM}│{DIM:#}", means.iter().map(bar).collect::<String>())
 }

@@ -134,8 +134,9 @@ mod unix {
         if peak > inherited + INEXACT {
             told.peak_rss_bytes = Some(peak);
         } else {
-            let reason =
-                format!("the system tells no peak below that of runlore itself, {inherited} bytes");
+            let reason = format!(
+                "the system reports no peak below that of runlore itself, {inherited} bytes"
+            );
             told.unavailable.insert("peak_rss_bytes".to_owned(), reason);
         }
         match transfers {
@@ -182,6 +183,6 @@ mod unix {
 
     #[cfg(not(target_os = "linux"))]
     fn transfers(_: libc::pid_t) -> Result<Transfers, String> {
-        Err("this system does not tell what a process read and wrote".to_owned())
+        Err("this system does not report the transfers of a process".to_owned())
     }
 }

@@ -12,11 +12,11 @@ use crate::table::{self, Cell};
 /// The output format of query results.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Form {
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 
-    /// Comma-separated values, with a line of headings
+    /// Print comma-separated values with a header line
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 }
@@ -108,9 +108,10 @@ fn cells<'d>(document: &'d Value, columns: &'d [String]) -> impl Iterator<Item =
 /// spreadsheets show it as text and do not execute it.
 fn csv_text(text: &str) -> String {
     let text = out::on_terminal(text);
-    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        true => format!("'{text}"),
-        false => text.into_owned(),
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!("'{text}")
+    } else {
+        text.into_owned()
     }
 }
 

@@ -23,7 +23,7 @@ use crate::table::{self, Cell};
 use crate::units::{bytes, count, joules, nanoseconds};
 use crate::{Done, lost, select};
 
-/// Compare two runs: how long they took and what they used; or the memory in files of events
+/// Compare durations and resource usage of two runs, or the memory in event files
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,33 +34,34 @@ Examples:
   runlore compare --events good.jsonl --save-baseline memory.json
   runlore compare --events run.jsonl --baseline memory.json --fail-on peak:+20%,slope:+1MiB
 
-A limit is FIGURE:+N% or FIGURE:+N, for an activity ACTIVITY.FIGURE:+N%; -N% bounds how far a figure may fall. The figures
-are duration (of an activity: the mean), total, p50, p95, p99, max, cpu, rss, read, written, energy, errors and tasks;
-times are in nanoseconds, memory and disks in bytes, energy in joules. Those of events are peak (the most that was held), reserved,
-used, and slope, in bytes a second; a slope that makes less than 1 % of the peak over the run does not count.
+A limit is FIGURE:+N% or FIGURE:+N, or ACTIVITY.FIGURE:+N% for one activity. -N% limits a decrease. The figures are
+duration (the mean for an activity), total, p50, p95, p99, max, cpu, rss, read, written, energy, errors and tasks; times
+are in nanoseconds, memory and disk transfers in bytes, energy in joules. The figures of events are peak (the most
+memory allocated), reserved, used, and slope in bytes per second. A slope that adds up to less than 1 % of the peak over
+the run is ignored.
 
-Exit codes: 0 fine, 1 an error, 2 a limit is exceeded.")]
+Exit codes: 0 success, 1 an error, 2 a limit is exceeded.")]
 pub(crate) struct Args {
-    /// The run to compare with: its id, a part of it, or a name
+    /// The earlier run: its id, a part of it, or its name
     #[arg(required_unless_present = "events", requires = "after")]
     before: Option<String>,
 
-    /// The run that is compared
+    /// The later run
     after: Option<String>,
 
-    /// Files of events, sinks or bundles, to be compared with a reference
+    /// Compare these event files, sinks or bundles with a baseline
     #[arg(long, value_name = "FILE|DIR", num_args = 1.., conflicts_with = "before")]
     events: Vec<PathBuf>,
 
-    /// What to compare events with: a stored reference, or files of events, sinks or bundles
+    /// The baseline for events: a stored one, or event files, sinks or bundles
     #[arg(long, value_name = "FILE|DIR", num_args = 1.., requires = "events", conflicts_with = "before")]
     baseline: Vec<PathBuf>,
 
-    /// Store what events come to as a reference
+    /// Store the figures of the events as a baseline
     #[arg(long, value_name = "FILE", requires = "events", conflicts_with = "before")]
     save_baseline: Option<PathBuf>,
 
-    /// Limits that must hold, else the exit code is 2
+    /// Limits; if one is exceeded, the exit code is 2
     #[arg(long, value_name = "LIMIT", value_delimiter = ',')]
     fail_on: Vec<String>,
 
@@ -70,7 +71,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn without_store(&self) -> Option<&'static str> {
-        self.before.is_none().then_some("events are in files of their own")
+        self.before.is_none().then_some("events are read from files")
     }
 }
 
@@ -86,9 +87,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let after = select::run(&runs, Some(after), store)?;
     if before.workflow.workflow_id == after.workflow.workflow_id {
         let id = &before.workflow.workflow_id;
-        say(&format!(
-            "both are the run {id}, so nothing can differ; `runlore ls` lists the others"
-        ));
+        say(&format!("both arguments select the run {id}; `runlore ls` lists the others"));
     }
     let comparison = Comparison::new(
         &records.measured(&before.workflow.workflow_id)?,

@@ -13,23 +13,23 @@ use crate::progress::Progress;
 use crate::store::Store;
 use crate::units::counted;
 
-/// Copy every record of a store into another
+/// Copy all records of a store to another
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore copy runlore sqlite://runs.db      a folder into a database
+  runlore copy runlore sqlite://runs.db      a folder to a database
   runlore copy sqlite://runs.db lines        and back
 
-Records are known by their ids: what is there already is not copied twice. A folder or an SQLite file that is made for the
-copy is there when all is in it; where something goes wrong, it is not made.")]
+Records are compared by id, so a record that the target already has is not copied again. A new folder or SQLite file
+appears only when the copy is complete; if an error occurs, it is not created.")]
 pub(crate) struct Args {
-    /// The store that is read: a folder, a file or a URI
+    /// The store to read: a folder, a file or a URI
     from: OsString,
 
-    /// The store that is written; it is made if need be
+    /// The store to write; it is created if it does not exist
     to: OsString,
 
-    /// What was copied as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

@@ -8,13 +8,13 @@ use crate::out::stdout;
 use crate::store::Store;
 use crate::units::counted;
 
-/// Record a small built-in workflow, so that there is something to look at
+/// Record a small built-in workflow as an example
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   runlore demo && runlore tree demo --values")]
 pub(crate) struct Args {
-    /// The id of the run as JSON
+    /// Print the id of the run as JSON
     #[arg(long)]
     json: bool,
 }
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         let records = counted(waiting, "record waits", "records wait");
         writeln!(
             out,
-            "recorded run {id}, of which {records} on disk: `{program} doctor` shows for which store, and why"
+            "recorded run {id}; {records} on disk: `{program} doctor` shows for which store and why"
         )?;
     } else {
         let places: Vec<String> = store.each().map(|store| store.display().to_string()).collect();

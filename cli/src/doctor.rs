@@ -21,29 +21,29 @@ use crate::failure::Failure;
 use crate::out::stdout;
 use crate::store::Store;
 
-/// Show what telemetry can measure here, what it costs, and why something is missing
+/// Show what telemetry can measure on this machine, what it costs, and why values are missing
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore doctor                 every type
-  runlore doctor cpu disk        only these
-  runlore doctor --secrets .env  which lines hold secrets, and by which rule
+  runlore doctor                 all types of telemetry
+  runlore doctor cpu disk        only these types
+  runlore doctor --secrets .env  the lines of a file that contain secrets
   runlore doctor --json | jq '.sensors[] | select(.reason) | {field, reason, advice}'
 
-Exit codes: 0 fine, 1 an error, 2 a finding: a field of a type that is on in the settings cannot be read, a store cannot be
-used, a spool cannot be replayed, or a line holds a secret (`--secrets`). What the source never tells, such as most fields of `backend: portable`, is listed and
-is no finding.")]
+Exit codes: 0 success, 1 an error, 2 a finding: a field of an enabled type cannot be read, a store cannot be used, a
+spool cannot be replayed, or a line contains a secret (`--secrets`). A field that the backend never provides, such as
+most fields with `backend: portable`, is listed but is not a finding.")]
 pub(crate) struct Args {
-    /// The types to look at, as the settings name them; none: all
+    /// The types of telemetry to check, by their names in the settings [default: all]
     #[arg(value_name = "TYPE")]
     types: Vec<String>,
 
-    /// What was found as one JSON object
+    /// Print the results as one JSON object
     #[arg(long)]
     json: bool,
 
-    /// Instead: show which lines of a file (- for standard input) hold secrets, by which rule, and
-    /// how they are recorded
+    /// Check a file (- for standard input) instead: show the lines that contain secrets, the rule
+    /// that found each, and how it would be recorded
     #[arg(long, value_name = "FILE", conflicts_with = "types")]
     secrets: Option<PathBuf>,
 }
@@ -118,10 +118,7 @@ impl Asked {
 
     fn ask(store: &Store) -> runlore::Result<(usize, Vec<String>)> {
         let records = runlore::Provenance::open(store.place())?;
-        let runs = match store.is_server() {
-            true => records.runs()?,
-            false => records.list_runs()?,
-        };
+        let runs = if store.is_server() { records.runs()? } else { records.list_runs()? };
         if let Some(path) = store.path().filter(|_| store.is_database()) {
             SqliteSource::open(path)?.check()?;
         }
@@ -149,9 +146,10 @@ impl<'a> Report<'a> {
         let before = Instant::now();
         let machine = MachineInfo::capture(settings);
         let cost_of_machine = before.elapsed();
-        let machine = match enabled.contains(TelemetryType::Gpu) {
-            true => machine.with_gpu(capture.gpu_info(PATIENCE)),
-            false => machine,
+        let machine = if enabled.contains(TelemetryType::Gpu) {
+            machine.with_gpu(capture.gpu_info(PATIENCE))
+        } else {
+            machine
         };
         sensors.retain(|sensor| wanted.contains(sensor.telemetry_type));
         Self {
@@ -194,7 +192,7 @@ fn wanted(names: &[String]) -> Result<Types, Failure> {
     let named = |name: &String| {
         Types::every().iter().find(|one| one.name() == name).ok_or_else(|| {
             let all: Vec<_> = Types::every().iter().map(TelemetryType::name).collect();
-            Failure::new(format!("there is no type {name:?}: the types are {}", all.join(", ")))
+            Failure::new(format!("unknown type {name:?}: the types are {}", all.join(", ")))
         })
     };
     names.iter().map(named).collect()

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::out::create_folder_of;
 use crate::store::Store;
 
-/// Write metrics and milestones, or sum up those that were written
+/// Write metrics and events of a job, and summarize or import them
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
@@ -25,7 +25,8 @@ Examples:
   runlore emit --event model_load_start --status started --backend sqlite --path telemetry.db
   runlore emit summary telemetry.jsonl
 
-Records are those of cloudmesh-ai-common, whose aggregator reads them. RUNLORE_EMIT_DISABLED=1 turns it off.")]
+The records have the format of cloudmesh-ai-common, whose aggregator can read them. RUNLORE_EMIT_DISABLED=1 disables
+this command.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -42,31 +43,31 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Emission {
-    /// A value: a number, true, false or text
+    /// A metric; the value is a number, true, false or text
     #[arg(long = "metric", value_name = "NAME=VALUE", value_parser = metric)]
     metrics: Vec<(String, Value)>,
 
-    /// A milestone
+    /// Name of an event, such as a milestone
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
 
-    /// How it stands: started, completed, failed, or any other word
+    /// The status: started, completed, failed, or any other word
     #[arg(long, default_value = "completed")]
     status: String,
 
-    /// A sentence
+    /// A message
     #[arg(long)]
     message: Option<String>,
 
-    /// What the record is of
+    /// Name of the command that the record describes
     #[arg(long, value_name = "NAME", default_value = "runlore")]
     command_name: String,
 
-    /// Where it goes: jsonl, sqlite or text
+    /// The format to write: jsonl, sqlite or text
     #[arg(long, default_value = "jsonl")]
     backend: String,
 
-    /// The file [default: telemetry.jsonl, telemetry.db; text: standard output]
+    /// The file to write [default: telemetry.jsonl or telemetry.db; standard output for text]
     #[arg(long)]
     path: Option<PathBuf>,
 }
@@ -87,7 +88,7 @@ impl Args {
     pub(crate) fn without_store(&self) -> Option<&'static str> {
         match &self.command {
             Some(Command::Import(_)) => None,
-            Some(Command::Summary(_)) => Some("the file is named"),
+            Some(Command::Summary(_)) => Some("the argument names the file"),
             None => Some("`--path FILE` names where the record goes"),
         }
     }
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 fn emit(args: &Emission) -> Done {
     if args.metrics.is_empty() && args.event.is_none() && args.message.is_none() {
         return Err(Failure::new(
-            "there is nothing to emit: give --metric NAME=VALUE, --event NAME or --message TEXT",
+            "nothing to emit: give --metric NAME=VALUE, --event NAME or --message TEXT",
         ));
     }
     let mut telemetry = Telemetry::new().command(&args.command_name).backend(&args.backend);

@@ -19,21 +19,21 @@ use clap::Subcommand;
 use crate::Done;
 use crate::store::Store;
 
-/// Track memory; check, convert, look into and analyse files of telemetry events
+/// Track memory, and validate, convert, show and analyze files of telemetry events
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore events track --sink sink/ -- make  the memory of a command and all it starts
-  runlore events validate run.jsonl          what is wrong with each record
-  runlore events convert run.json run.csv    another format, or another schema
-  runlore events sessions sink/              the sessions of a file or a sink
-  runlore events stats run.jsonl.zst         counts and peaks
-  runlore events push run.jsonl URL          to a monitoring endpoint
-  runlore events analyze run.jsonl           leaks, drifts, spikes: what went wrong, and where
-  runlore events diagnose --output diag      a look at this machine, kept as a bundle
-  runlore events timeline run.jsonl -o run.html   memory over time, as a picture
+  runlore events track --sink sink/ -- make  track the memory of a command and its child processes
+  runlore events validate run.jsonl          report invalid records
+  runlore events convert run.json run.csv    convert to another format or schema
+  runlore events sessions sink/              list the sessions of a file or a sink
+  runlore events stats run.jsonl.zst         show counts and peaks
+  runlore events push run.jsonl URL          send events to a monitoring endpoint
+  runlore events analyze run.jsonl           find leaks, drifts and spikes
+  runlore events diagnose --output diag      sample the memory of this machine into a bundle
+  runlore events timeline run.jsonl -o run.html   draw memory over time
 
-Files are JSON, JSON lines or CSV, perhaps packed with gzip or zstd, or the folder of a sink or of a
+Input files are JSON, JSON Lines or CSV, optionally compressed with gzip or zstd, or the folder of a sink or of a
 diagnose bundle.")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -59,7 +59,7 @@ impl Args {
         match &self.command {
             #[cfg(feature = "report")]
             Command::Timeline(args) if args.asks_for_a_run() => None,
-            _ => Some("events are in files of their own"),
+            _ => Some("events are read from files"),
         }
     }
 }

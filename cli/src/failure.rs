@@ -91,8 +91,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
             let mut tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
             // A mistyped option is rarely meant as a value.
             let tip = tips.find(|tip| !tip.starts_with("to pass"));
-            let hint =
-                tip.map_or_else(|| format!("`{} --help` tells more", asked(&text)), str::to_owned);
+            let hint = tip.map_or_else(|| format!("see `{} --help`", asked(&text)), str::to_owned);
             say(&format!("{}; {hint}", words.join(" ")));
             ExitCode::FAILURE
         }

@@ -18,19 +18,20 @@ use crate::units::{counted, nanoseconds, percent};
 /// The options that all analyses share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Asked {
-    /// How the report is written [default: what the name of the file says, else text]
+    /// Format of the report [default: by the extension of the file, else text]
     #[arg(long, value_name = "FORMAT")]
     format: Option<ReportFormat>,
 
-    /// Write the report to a file instead
+    /// Write the report to this file [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<std::path::PathBuf>,
 
-    /// Findings that make the exit code 2: a severity (info, warning, critical), kinds of findings, or never
+    /// Findings that set the exit code to 2: a minimum severity (info, warning, critical), kinds of
+    /// findings, or never
     #[arg(long, value_name = "WHAT", default_value = "warning")]
     fail_on: String,
 
-    /// A threshold, as in gap_ratio=0.1; `--thresholds` lists them
+    /// Set a threshold, such as gap_ratio=0.1; `--thresholds` lists them
     #[arg(long = "threshold", value_name = "NAME=VALUE", value_delimiter = ',')]
     set: Vec<String>,
 }
@@ -40,7 +41,7 @@ enum ReportFormat {
     #[value(alias = "txt")]
     Text,
     Json,
-    /// One file for a browser, with everything in it
+    /// A self-contained page for a browser
     #[cfg(feature = "report")]
     Html,
 }
@@ -156,13 +157,11 @@ pub(crate) fn counts(findings: &[Finding]) -> String {
         .filter(|severity| of(*severity) > 0)
         .map(|severity| counted(of(severity), words(severity).0, words(severity).1))
         .collect();
-    match each.is_empty() {
-        true => "no findings".to_owned(),
-        false => {
-            let all = counted(findings.len() as u64, "finding", "findings");
-            format!("{all}: {}", each.join(", "))
-        }
+    if each.is_empty() {
+        return "no findings".to_owned();
     }
+    let all = counted(findings.len() as u64, "finding", "findings");
+    format!("{all}: {}", each.join(", "))
 }
 
 pub(crate) fn paint(severity: Severity) -> Style {

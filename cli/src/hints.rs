@@ -38,7 +38,7 @@ pub(crate) fn unknown_field(
             return Ok(Some(match nearest(path, &known) {
                 Some(near) => format!("no record has the field `{path}`: did you mean `{near}`?"),
                 None => format!(
-                    "no record has the field `{path}`; `runlore show ID --json` shows what there is"
+                    "no record has the field `{path}`; `runlore show ID --json` shows the fields of a record"
                 ),
             }));
         }
@@ -80,7 +80,7 @@ pub(crate) fn bare_operator(filter: &Value) -> Option<String> {
         Value::Array(parts) if field.starts_with('$') => parts.iter().find_map(bare_operator),
         Value::Object(inner) => {
             let name = inner.keys().next().filter(|name| NAMES.contains(&name.as_str()))?;
-            Some(format!("`{name}` is taken for a part of `{field}`: the operator is `${name}`"))
+            Some(format!("`{name}` is read as a part of the field `{field}`; the operator is written `${name}`"))
         }
         _ => None,
     })
@@ -100,6 +100,9 @@ mod tests {
         assert_eq!(found, ["a.b", "c", "d"]);
         assert_eq!(bare_operator(&filter), None);
         let told = bare_operator(&json!({"$and": [{"used.lr": {"gt": 1}}]})).unwrap();
-        assert_eq!(told, "`gt` is taken for a part of `used.lr`: the operator is `$gt`");
+        assert_eq!(
+            told,
+            "`gt` is read as a part of the field `used.lr`; the operator is written `$gt`"
+        );
     }
 }

@@ -16,23 +16,23 @@ use crate::out::{BOLD, DIM, local_time, stdout};
 use crate::store::Store;
 use crate::{Done, select};
 
-/// Show which tasks made a value and which used it, in any run
+/// Show which tasks generated a value and which used it, in all runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore lineage a350e9a46279                     of every value of a task
-  runlore lineage '[3.5, 4.0, 2.5]'                of a value, as JSON
-  runlore lineage xxh3-128:48764c0f                of a value, by its hash
+  runlore lineage a350e9a46279                     all values of a task
+  runlore lineage '[3.5, 4.0, 2.5]'                a value, as JSON
+  runlore lineage xxh3-128:48764c0f                a value, by its hash
 
-Values are known by the hash of their content, which records have for values of 16 bytes and more.
-Paths, tensors and values that hold a secret have none. With --json a line has a value: its hash, and
-the tasks by which it was generated and used; with --csv it has one of these tasks.")]
+Values are identified by the hash of their content. Values of less than 16 bytes, paths, tensors and values that
+contain a secret have no hash. --json prints one line per value: its hash, and the tasks that generated and used it.
+--csv prints one line per value and task.")]
 pub(crate) struct Args {
-    /// The id of a task (4 or more characters that it begins or ends with), the hash of a value (8
-    /// or more of its digits, with or without what stands before them), or a value as JSON
+    /// The id of a task (or at least its first or last 4 characters), the hash of a value (or at least
+    /// 8 of its digits, with or without the name of the algorithm), or a value as JSON
     subject: String,
 
-    /// It is a value, even if a task has such an id
+    /// Treat the argument as a value, even if it is the id of a task
     #[arg(long)]
     value: bool,
 
@@ -50,17 +50,18 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let place = store.display();
     let nothing = match &subject {
         Subject::Value(_) => format!(
-            "no task in {place} made or used this value: it must be as it was recorded, and of 16 bytes or more"
+            "no task in {place} generated or used this value: it must be exactly the recorded value, \
+             with at least 16 bytes"
         ),
         Subject::Hash(hash) if hash.contains("/prefix:") => format!(
-            "{hash} is the hash of a value's beginning, which different values share: it joins no tasks"
+            "{hash} is the hash of the beginning of a value, which different values may share, so it connects no tasks"
         ),
         Subject::Hash(hash) => {
-            format!("no task in {place} made or used a value with the hash {hash}")
+            format!("no task in {place} generated or used a value with the hash {hash}")
         }
-        _ => "this task has no value with a hash: \
-              values under 16 bytes, paths, tensors and values that hold a secret have none, \
-              and `unavailable` in its record says why others have none"
+        _ => "no value of this task has a hash: \
+              values of less than 16 bytes, paths, tensors and values that contain a secret have none; \
+              `unavailable` in its record has the reason for other values"
             .to_owned(),
     };
     let lineage = records.lineage_of(subject)?;
@@ -163,7 +164,7 @@ impl<'a> HashPart<'a> {
     fn whole(&self, records: &Provenance) -> Result<Option<String>, Failure> {
         if self.digits.len() < FEWEST {
             return Err(Failure::new(format!(
-                "`{}` is too little of a hash: give at least {FEWEST} of its digits",
+                "`{}` is too short for a hash: give at least {FEWEST} digits",
                 self.given
             )));
         }
@@ -194,7 +195,7 @@ fn write(out: &mut impl Write, value: &ValueLineage) -> io::Result<()> {
 
 fn write_side(out: &mut impl Write, what: &str, traces: &[Trace]) -> io::Result<()> {
     if traces.is_empty() {
-        return writeln!(out, "  {DIM}{what:<12}  nothing that was recorded{DIM:#}");
+        return writeln!(out, "  {DIM}{what:<12}  no recorded task{DIM:#}");
     }
     for (at, trace) in traces.iter().enumerate() {
         let what = if at == 0 { what } else { "" };

@@ -18,11 +18,11 @@ Examples:
   runlore ls
   runlore ls --json | jq -r 'select(.status == \"ERROR\") | .workflow_id'
 
-STATUS is the stored status with the reason to look twice: failed root tasks, an exit code, a run that was left open or
-interrupted, child runs that failed. `lost` behind the number of tasks counts tasks that have no record.")]
+STATUS is the recorded status, and a warning if there is one: failed root tasks, an exit code, a run that was left open
+or was interrupted, failed child runs. `lost` after the number of tasks counts tasks without a record.")]
 pub(crate) struct Args {
-    /// One JSON object per run: its record, with `shown` (the status as the table shows it), `task_counts` and the
-    /// `cpu_ns` of its tasks
+    /// Print one JSON object per run: its record, with `shown` (the status as shown in the table),
+    /// `task_counts`, and the CPU time of its tasks as `cpu_ns`
     #[arg(long)]
     json: bool,
 }

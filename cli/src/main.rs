@@ -56,12 +56,12 @@ Examples:
   runlore tree                   the newest run as a tree
   runlore tree train             the newest run named `train`
   runlore query '{\"status\": \"ERROR\"}'   the tasks that failed, in any run
-  runlore --store runs.db ls     the same for another folder or database
+  runlore --store runs.db ls     the runs in another folder or database
 
-Exit codes: 0 fine, 1 an error, 2 a finding.")]
+Exit codes: 0 success, 1 an error, 2 a finding.")]
 struct Cli {
-    /// The records: a folder, a file, or a URI such as sqlite://runs.db [default: $RUNLORE_STORE,
-    /// else as the settings say, ./runlore]
+    /// The store: a folder, a file, or a URI such as sqlite://runs.db [default: $RUNLORE_STORE, else
+    /// the store of the settings, else ./runlore]
     #[arg(long, global = true, value_name = "PATH|URI")]
     store: Option<std::ffi::OsString>,
 
@@ -99,7 +99,7 @@ impl Command {
         match self {
             Command::Copy(_) => Some("`runlore copy FROM TO` names both stores"),
             Command::Replay(_) => Some("`runlore replay SPOOL --to URI` names the store"),
-            Command::Settings(_) => Some("settings are in files, and in variables"),
+            Command::Settings(_) => Some("settings come from files and environment variables"),
             Command::Compare(args) => args.without_store(),
             Command::Events(args) => args.without_store(),
             Command::Emit(args) => args.without_store(),

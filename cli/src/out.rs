@@ -30,9 +30,10 @@ pub(crate) fn stdout() -> BufWriter<Escaping<AutoStream<StdoutLock<'static>>>> {
 
 /// Escapes control characters if standard output is a terminal. For output formats other than JSON.
 pub(crate) fn on_terminal(text: &str) -> Cow<'_, str> {
-    match io::stdout().is_terminal() && text.contains(|c: char| c.is_control()) {
-        true => printable(text).keep_lines().to_string().into(),
-        false => text.into(),
+    if io::stdout().is_terminal() && text.contains(|c: char| c.is_control()) {
+        printable(text).keep_lines().to_string().into()
+    } else {
+        text.into()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{hints, tasks};
 /// The default limit of rows in a table.
 const ROWS: u64 = 100;
 
-/// Find tasks by a filter, or make something of them by a pipeline
+/// Find tasks with a filter, or aggregate them with a pipeline
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,37 +29,38 @@ Examples:
   runlore query '[{\"$group\": {\"_id\": \"$activity_id\", \"mean\": {\"$avg\": \"$duration_ns\"}}}]'
   runlore query --of workflows --fields name,status,totals.dropped
 
-Filters and pipelines are MongoDB's; docs/query.md lists what is known. `runlore show ID --json` shows the fields of a
-record.")]
+Filters and pipelines are written in MongoDB's language; docs/query.md lists the supported operators and stages.
+`runlore show ID --json` shows the fields of a record.")]
 pub(crate) struct Args {
-    /// A filter, or a pipeline if it begins with `[` [default: every task]
+    /// A filter, or a pipeline if it starts with `[` [default: all tasks]
     query: Option<String>,
 
-    /// What is asked for
+    /// The kind of records to search
     #[arg(long, value_enum, default_value_t = Of::Tasks)]
     of: Of,
 
-    /// Only what began since then: how long ago, such as 2h or 3d, or a date such as "2026-11-16 18:45"
+    /// Only records that started at or after this time: how long ago, such as 2h or 3d, or a date such as
+    /// "2026-11-16 18:45"
     #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<f64>,
 
-    /// Only what began before then
+    /// Only records that started before this time
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<f64>,
 
-    /// The order: a field, from the greatest down with a `-` before it; several behind each other
+    /// Sort by these fields, separated by commas; a `-` before a field sorts in descending order
     #[arg(long, value_name = "FIELD", value_delimiter = ',', allow_hyphen_values = true)]
     sort: Vec<String>,
 
-    /// How many at most, 0 for all; a pipeline has $limit [default: 100 in a table, else all]
+    /// Maximum number of records; 0 means all; in a pipeline, use $limit [default: 100 in a table, else all]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// Leave out the first ones
+    /// Skip this many records
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
 
-    /// What to show of each, such as activity_id,used.lr
+    /// The fields to show, such as activity_id,used.lr
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     fields: Vec<String>,
 
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     if text.trim_start().starts_with('[') {
         if args.since.or(args.until).is_some() {
             return Err(Failure::new(
-                "--since and --until go with a filter: a pipeline has $match",
+                "--since and --until work only with a filter; in a pipeline, use $match",
             ));
         }
         return aggregate(args, text, store);
@@ -116,7 +117,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         hint(args, text, count, &records)?;
     }
     if is_cut && args.limit.is_none() {
-        say(&format!("these are the first {limit}; `--limit 0` shows all"));
+        say(&format!("only the first {limit} are shown; `--limit 0` shows all"));
     }
     store.tell(&records);
     Ok(ExitCode::SUCCESS)
@@ -197,7 +198,7 @@ fn aggregate(args: &Args, text: &str, store: &Store) -> Done {
     let pipeline = Pipeline::parse(text).map_err(|error| Failure::in_text(&error))?;
     if !args.sort.is_empty() || args.limit.is_some() || args.skip > 0 {
         return Err(Failure::new(
-            "a pipeline has stages for this: $sort, $limit and $skip instead of --sort, --limit and --skip",
+            "--sort, --limit and --skip work only with a filter; in a pipeline, use $sort, $limit and $skip",
         ));
     }
     let records = store.open()?;

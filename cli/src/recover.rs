@@ -11,16 +11,16 @@ use crate::failure::Failure;
 use crate::out::stdout;
 use crate::store::Store;
 
-/// Finish the records of processes that were killed
+/// Complete the records of processes that were killed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   runlore recover
 
-Every command that reads a store does this first, and so does every run that starts in it; this one says what it
-found. Processes that are alive are left alone.")]
+Every command that reads a store recovers records first, and so does every new run in it. This command does nothing
+else, and reports what it found. Processes that are still running are not affected.")]
 pub(crate) struct Args {
-    /// What was found as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         store.refuse_special()?;
         let Some(folder) = store.folder() else {
             return Err(Failure::new(format!(
-                "{} is no folder of this machine: recover where the programs ran",
+                "{} is not a folder on this machine: run `runlore recover` where the programs ran",
                 store.display()
             )));
         };
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         let s = if processes == 1 { "" } else { "es" };
         writeln!(
             out,
-            "recovered from {processes} process{s} that died: {tasks} tasks that had ended, {open} that were open"
+            "recovered the records of {processes} dead process{s}: {tasks} ended tasks, {open} open tasks"
         )?;
     }
     out.flush()?;

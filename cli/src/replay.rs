@@ -15,34 +15,35 @@ use crate::out::stdout;
 use crate::progress::Progress;
 use crate::units::{bytes, counted};
 
-/// Write records that wait on disk to their store
+/// Write records that wait on disk (in a spool) to their store
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore replay runlore --to runlore                      what was left while ./runlore could not be written
-  runlore replay /var/spool/runlore --to sqlite://runs.db  of several stores that share a spool, what is for this one
+  runlore replay runlore --to runlore                      records kept while ./runlore was not writable
+  runlore replay /var/spool/runlore --to sqlite://runs.db  only the records for this store, from a shared spool
   runlore replay runlore --from sqlite://old.db --to sqlite://new.db
-                                                           what was meant for a store that is gone
+                                                           records for a store that no longer exists
 
-Each record is written once, however often this is called and wherever it was interrupted. What waits for another store
-stays, and is told; what a process that is alive takes care of is left to it. The next run with the same store does this
-by itself.
+Each record is written exactly once, even if a replay was interrupted or is repeated. Records for other stores stay in
+the spool and are listed. Records of a process that is still running are left to it. The next run with the same store
+replays them automatically.
 
-Exit codes: 0 fine, 1 an error, 2 a finding: nothing waits for this store, and something for others.")]
+Exit codes: 0 success, 1 an error, 2 a finding: no records wait for this store, but some wait for others.")]
 pub(crate) struct Args {
-    /// The folder of the spool, or the one it is in
+    /// The spool, or the folder that contains it
     #[arg(value_name = "SPOOL")]
     spool: PathBuf,
 
-    /// The store: a folder or a URI
+    /// The store to write to: a folder or a URI
     #[arg(long, value_name = "URI")]
     to: String,
 
-    /// Take what was meant for this store instead, which then never gets it; '' for records whose store is not known
+    /// Take the records meant for this other store, which then never gets them; '' takes records whose
+    /// store is unknown
     #[arg(long, value_name = "URI")]
     from: Option<String>,
 
-    /// What was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
@@ -50,7 +51,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     if !args.spool.exists() && !is_gone_when_empty(&args.spool) {
         let folder = args.spool.display();
-        return Err(Failure::new(format!("there is no folder {folder}: nothing was replayed")));
+        return Err(Failure::new(format!(
+            "the folder {folder} does not exist; nothing was replayed"
+        )));
     }
     let all_bytes = Cell::new(0);
     let progress = Progress::new("bytes", || Some(all_bytes.get()));
@@ -104,20 +107,20 @@ fn tell(
     let folder = args.spool.display();
     if replayed.records + replayed.known + replayed.refused > 0 {
         let records = counted(replayed.records, "record", "records");
-        writeln!(out, "wrote {records} to {to}, of {} that waited", bytes(replayed.bytes))?;
+        writeln!(out, "wrote {records} to {to}, from {} in the spool", bytes(replayed.bytes))?;
     } else if waiting.is_empty() {
         writeln!(out, "nothing waits in {folder}")?;
     } else {
         let store = match &args.from {
             None => to,
-            Some(from) if from.is_empty() => "a store that is not known".to_owned(),
+            Some(from) if from.is_empty() => "an unknown store".to_owned(),
             Some(from) => runlore::record::scrub(from),
         };
         writeln!(out, "nothing waits in {folder} for {store}")?;
     }
     if replayed.known > 0 {
         let records = counted(replayed.known, "record was", "records were");
-        writeln!(out, "{records} there already")?;
+        writeln!(out, "{records} already there")?;
     }
     if replayed.refused > 0 {
         writeln!(out, "{} refused", counted(replayed.refused, "record was", "records were"))?;
@@ -153,8 +156,9 @@ pub(crate) fn as_json(spooled: &Spooled) -> Value {
 /// Quotes a text for a shell, if necessary.
 fn word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._:@%+,=-".contains(c);
-    match text.chars().all(is_plain) && !text.is_empty() {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
+    if text.chars().all(is_plain) && !text.is_empty() {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }

@@ -12,25 +12,25 @@ use crate::out::{stdout, write_file};
 use crate::store::Store;
 use crate::{Done, select};
 
-/// Write all of a run into one file that opens anywhere
+/// Write a report of a run to one self-contained file
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore report -o report.html            the newest run, as a page
-  runlore report train --format md         for a comment on a change
+  runlore report train --format md         Markdown, for example for a pull request
   runlore report a001 -o report.json
 
-HTML is one file with everything in it: it needs no network, and tells the same without scripts.")]
+An HTML report is one file that needs no network, and shows the same without scripts.")]
 pub(crate) struct Args {
-    /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
-    /// that name); none: the newest
+    /// The run: its id, the first or last characters of it (at least 4), or its name, which selects
+    /// the newest run of that name [default: the newest run]
     run: Option<String>,
 
-    /// Where to write [default: standard output]
+    /// The file to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// What to write [default: what the name of the file says, else html]
+    /// The format [default: by the extension of the file, else html]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 }
@@ -52,7 +52,7 @@ impl Args {
             Some("md" | "markdown") => Ok(Format::Md),
             Some("json") => Ok(Format::Json),
             Some(_) => Err(Failure::new(format!(
-                "cannot write {}: name it *.html, *.md or *.json, or say which by `--format`",
+                "cannot write {}: name it *.html, *.md or *.json, or add `--format`",
                 path.display()
             ))),
         }

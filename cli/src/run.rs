@@ -25,18 +25,18 @@ Examples:
   runlore run -- make all
   runlore run --name nightly -- python train.py --epochs 3
 
-The exit code is the command's own; 128 + N where signal N ended it, 127 where it was not found, 126 where
-it could not be executed, 125 where recording could not begin.")]
+The exit code is that of the command, 128 + N if signal N ended it, 127 if it was not found, 126 if it could
+not be executed, and 125 if recording could not start.")]
 pub(crate) struct Args {
-    /// The name of the run [default: the name of the command]
+    /// Name of the run [default: the name of the command]
     #[arg(long, value_name = "N")]
     name: Option<String>,
 
-    /// Tell the run and the exit code as JSON on standard error, when the command has ended
+    /// When the command has ended, print the id of the run and the exit code as JSON on standard error
     #[arg(long)]
     json: bool,
 
-    /// The command with its arguments
+    /// The command and its arguments
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

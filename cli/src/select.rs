@@ -41,7 +41,7 @@ pub(crate) fn run<'a>(
             .rev()
             .find(|run| !is_started_by_another(run))
             .or_else(|| runs.last())
-            .ok_or_else(|| Failure::new("no run is recorded here"));
+            .ok_or_else(|| Failure::new("there are no runs"));
     };
     let by_id = |run: &&RunSummary| run.workflow.workflow_id == given;
     let by_name = |run: &&RunSummary| run.workflow.name.as_deref() == Some(given);
@@ -126,5 +126,5 @@ pub(crate) fn ambiguous<'a>(
         listed.push(format!("{} more", count - LISTED));
     }
     let listed = listed.join(", ");
-    Failure::new(format!("{given:?} may mean {count} {what}: {listed}; give more of it"))
+    Failure::new(format!("{given:?} matches {count} {what}: {listed}; give more characters"))
 }

@@ -16,9 +16,9 @@ use crate::out::stdout;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore settings init          a documented settings.yaml to edit
-  runlore settings check         whether all is well with it
-  runlore settings show          each value, and where it came from")]
+  runlore settings init          write a documented settings.yaml to edit
+  runlore settings check         report mistakes in it
+  runlore settings show          show each value and where it came from")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -22,14 +22,15 @@ use crate::{Done, machine, select};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore show a350e9a46279      the record whose id ends so
-  runlore show quickstart        the newest run of that name
+  runlore show a350e9a46279      the record whose id ends with these characters
+  runlore show quickstart        the newest run named `quickstart`
   runlore show a350e9a46279 --json | jq .telemetry_at_end.memory")]
 pub(crate) struct Args {
-    /// The id of a task or run, 4 or more characters that it begins or ends with, or the name of a run (the newest)
+    /// The id of a task or run, the first or last characters of it (at least 4), or the name of a run,
+    /// which selects the newest run of that name
     id: String,
 
-    /// The record as one JSON object, exactly
+    /// Print the complete record as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -81,8 +82,8 @@ fn find_in(records: &Provenance, given: &str, store: &Store) -> Result<Record, F
     match found.len() {
         0 => newest_run(given, records)?.ok_or_else(|| {
             Failure::new(format!(
-                "no record in {} has the id {given:?}, and no run that name; `runlore ls` lists runs, \
-                 `runlore tasks` lists tasks, and at least 4 characters of an id are needed",
+                "no record in {} has the id {given:?}, and no run has this name; `runlore ls` lists runs, \
+                 `runlore tasks` lists tasks; give at least 4 characters of an id",
                 store.display()
             ))
         }),
@@ -210,7 +211,7 @@ fn write(out: &mut impl Write, record: &Record, is_interrupted: bool) -> io::Res
         section(out, "more", Value::Object(fields))?;
     }
     if !large.is_empty() {
-        writeln!(out, "\n{BOLD}in full by --json{BOLD:#}")?;
+        writeln!(out, "\n{BOLD}shown in full by --json{BOLD:#}")?;
         let width = large.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
         for (name, value) in large {
             writeln!(out, "  {DIM}{name:<width$}{DIM:#}  {}", printable(&outline(&value)))?;

@@ -15,29 +15,29 @@ use crate::table::{self, Cell};
 use crate::units::{bytes, count, joules};
 use crate::{Done, hints, lost, select};
 
-/// Sum up the tasks of a run: how many, how long, what they used
+/// Summarize the tasks of a run: counts, durations and resource usage
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore stats                          of the newest run, by activity
-  runlore stats train --by used.lr       of the newest run named `train`, by what went in
-  runlore stats --all --by status        of all runs
+  runlore stats                          the newest run, by activity
+  runlore stats train --by used.lr       the newest run named `train`, by the value of an argument
+  runlore stats --all --by status        all runs, by status
 
-TOTAL is the time of all tasks of a line together; tasks inside them are in it, and have lines of their own. CPU, READ,
-WRITTEN and ENERGY are what the tasks used themselves, with commands that they ran, so that these columns add up; a task of
-which that cannot be told counts as nothing. MEMORY is the most that the process was seen to have when one of them began or
-ended; of a command, the most that it had, or nothing where the system does not tell. A percentile is the duration of the
-task at that rank.")]
+TOTAL is the sum of the durations of the group's tasks, including the tasks inside them. CPU, READ, WRITTEN and ENERGY
+are what the tasks and their commands used themselves, without the tasks inside them, so these columns add up. A task
+whose usage is unknown counts as 0. MEMORY is the highest resident memory of the process at the start or end of one of
+the tasks; for a command it is the command's peak, if the system reports it. A percentile is the duration of the task at
+that rank.")]
 pub(crate) struct Args {
-    /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
-    /// that name); none: the newest
+    /// The run: its id, the first or last characters of it (at least 4), or its name, which selects
+    /// the newest run of that name [default: the newest run]
     run: Option<String>,
 
-    /// Of all runs
+    /// Summarize all runs
     #[arg(long, conflicts_with = "run")]
     all: bool,
 
-    /// What the tasks of a line have in common: any field
+    /// Group the tasks by this field
     #[arg(long, value_name = "FIELD", default_value = "activity_id")]
     by: String,
 

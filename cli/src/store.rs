@@ -65,9 +65,12 @@ impl Store {
     }
 
     fn enabled_by(settings: &Settings) -> Self {
-        let from_here = |uri: String| match Path::new(&uri).is_relative() && !uri.contains("://") {
-            true => Path::new(".").join(&uri).into_os_string(),
-            false => uri.into(),
+        let from_here = |uri: String| {
+            if Path::new(&uri).is_relative() && !uri.contains("://") {
+                Path::new(".").join(&uri).into_os_string()
+            } else {
+                uri.into()
+            }
         };
         let places = runlore::store::default_uris(settings).into_iter().map(from_here);
         let store = Self::of_all(places.collect()).unwrap_or_else(|| Self::at("runlore".into()));
@@ -80,7 +83,8 @@ impl Store {
             return Self::at("mongodb://".into());
         }
         let notice = format!(
-            "the settings enable MongoDB, which this program is built without; {} is read instead (`cargo install --path cli --features mongodb` builds one with it)",
+            "the settings enable MongoDB, but this program was built without it, so {} is read instead; \
+             to include it, run `cargo install --path cli --features mongodb`",
             store.display()
         );
         Self { notices: vec![notice], ..store }
@@ -108,9 +112,10 @@ impl Store {
 
     /// Returns the start of a command line that uses the same store, for suggestions.
     pub(crate) fn program(&self) -> String {
-        match self.is_named {
-            true => format!("runlore --store {}", self.display()),
-            false => "runlore".to_owned(),
+        if self.is_named {
+            format!("runlore --store {}", self.display())
+        } else {
+            "runlore".to_owned()
         }
     }
 
@@ -206,7 +211,7 @@ impl Store {
             && matches!(path.try_exists(), Ok(false))
         {
             let what = if path.extension().is_some() { "file" } else { "folder" };
-            return Err(nothing(&format!("no {what} {}", path.display())));
+            return Err(nothing(&format!("the {what} {} does not exist", path.display())));
         }
         Ok(Provenance::open(&self.place)?)
     }
@@ -228,7 +233,7 @@ impl Store {
     ) -> Result<Vec<RunSummary>, Failure> {
         self.tell(records);
         if runs.is_empty() {
-            return Err(nothing(&format!("there is no record in {}", self.display())));
+            return Err(nothing(&format!("{} has no records", self.display())));
         }
         Ok(runs)
     }
@@ -243,7 +248,7 @@ impl Store {
         }
         if problems.len() > TOLD {
             let more = (problems.len() - TOLD) as u64;
-            say(&format!("{} like these", counted(more, "more problem", "more problems")));
+            say(&format!("{} of this kind", counted(more, "more problem", "more problems")));
         }
     }
 }

@@ -11,19 +11,19 @@ use crate::store::Store;
 use crate::table::{self, Cell};
 use crate::{Done, lost, select};
 
-/// List the tasks of a run in the order they began
+/// List the tasks of a run by start time
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore tasks                  of the newest run
-  runlore tasks train            of the newest run named `train`
+  runlore tasks                  the tasks of the newest run
+  runlore tasks train            those of the newest run named `train`
   runlore tasks a350e9a46279 --json | jq .used")]
 pub(crate) struct Args {
-    /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
-    /// that name); none: the newest
+    /// The run: its id, the first or last characters of it (at least 4), or its name, which selects
+    /// the newest run of that name [default: the newest run]
     run: Option<String>,
 
-    /// One JSON object a task: its record
+    /// Print the record of each task as one JSON object per line
     #[arg(long)]
     json: bool,
 }

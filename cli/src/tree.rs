@@ -11,42 +11,42 @@ use crate::out::{Colours, stdout};
 use crate::store::Store;
 use crate::{Done, lost, select};
 
-/// Show a run as a tree: which task called which, how each ended and how long it took
+/// Show a run as a tree of tasks, each with its status and duration
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore tree                   the newest run
-  runlore tree train --values    the newest run named `train`, with what went in and came out
-  runlore tree --resources       the newest run, with what each task used
-  runlore tree --energy          the newest run, with the joules of each task
+  runlore tree train --values    the newest run named `train`, with inputs and outputs
+  runlore tree --resources       the newest run, with CPU time, memory and disk transfers
+  runlore tree --energy          the newest run, with the energy used during each task
 
-Of the columns of --resources, CPU is the processor time of a task with all that it called, SELF its own part, and LOAD
-the first in percent of the duration: 100 % is one processor. MEMORY is by how much the process's resident memory
-changed, for a command its peak; READ and WRITTEN are bytes from and to disks. Behind ~ other tasks ran at the same time,
-and what is told of the process is theirs too.
+Columns of --resources: CPU is the CPU time of a task including the tasks it called, SELF is the CPU time without them,
+and LOAD is CPU divided by the duration (100 % is one processor). MEMORY is the change of the process's resident memory;
+for a command it is the peak. READ and WRITTEN are bytes read from and written to disks. `~` marks values of the whole
+process that include other tasks, because they ran at the same time.
 
-Of those of --energy, ENERGY is what the machine and its devices used while a task ran, SELF the part of it in which no
-task inside it ran, POWER the first by the duration, and SOURCE the meters, or why nothing is known. Behind ~ other tasks
-ran at the same time. Energy is measured where `telemetry_capture.energy` is on.")]
+Columns of --energy: ENERGY is what the machine and its devices used while the task ran, SELF is the part during which
+no task inside it ran, POWER is ENERGY divided by the duration, and SOURCE names the meters or says why the energy is
+unknown. `~` means that other tasks ran at the same time. Energy is measured if `telemetry_capture.energy` is on.")]
 pub(crate) struct Args {
-    /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
-    /// that name); none: the newest
+    /// The run: its id, the first or last characters of it (at least 4), or its name, which selects
+    /// the newest run of that name [default: the newest run]
     run: Option<String>,
 
-    /// Show what went in and came out, shortened
+    /// Show inputs and outputs, shortened
     #[arg(long, short)]
     values: bool,
 
-    /// Show what each task used: processor time, memory, bytes from and to disks
+    /// Show what each task used: CPU time, memory, disk transfers
     #[arg(long, short, conflicts_with = "values")]
     resources: bool,
 
-    /// Show the energy that went by while each task ran, and which meters told it
+    /// Show the energy used while each task ran, and the meters it was read from
     #[arg(long, short, conflicts_with_all = ["values", "resources"])]
     energy: bool,
 
-    /// One JSON object per line, in the order of the tree: `depth`, `shown` (the status as the tree shows it),
-    /// `detached` and the `record`
+    /// Print one JSON object per line, in the order of the tree: `depth`, `shown` (the status as shown
+    /// in the tree), `detached` and `record`
     #[arg(long)]
     json: bool,
 }

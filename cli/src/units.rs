@@ -6,14 +6,10 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use runlore::record::JoulesObject;
+pub(crate) use runlore_core::text::human_bytes as bytes;
 pub(crate) use runlore_core::text::thousands as count;
-use runlore_core::text::{human_bytes, human_duration, rounded};
+use runlore_core::text::{human_duration, rounded};
 use serde_json::Value;
-
-/// Formats bytes: `512 B`, `1.5 KiB`, `24 GiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    human_bytes(bytes)
-}
 
 /// Formats a change in bytes, with its sign.
 pub(crate) fn change(change: i64) -> String {
@@ -123,7 +119,9 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     };
     let seconds = number.parse().ok().zip(unit).map(|(number, unit): (f64, f64)| number * unit);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.ok_or_else(|| "give seconds, or a time such as 500ms, 10s or 5min".to_owned())
+    time.ok_or_else(|| {
+        "give a number of seconds, or a duration such as 500ms, 10s or 5min".to_owned()
+    })
 }
 
 /// Parses a time option and returns Unix seconds. The time is either relative to now (`90s`, `2h`

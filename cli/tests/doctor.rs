@@ -63,13 +63,13 @@ fn it_says_where_a_setting_came_from() {
     assert_eq!(
         line("settings"),
         "settings   cpu by settings.yaml:2, disk by settings.yaml:3, \
-         machine_info by $RUNLORE_TELEMETRY_CAPTURE__MACHINE_INFO; the rest by default"
+         machine_info by $RUNLORE_TELEMETRY_CAPTURE__MACHINE_INFO; defaults for the rest"
     );
 
     // A file that says what the defaults say changes nothing.
     fs::write(folder.path().join("settings.yaml"), "telemetry_capture:\n  cpu: yes\n").unwrap();
     let told = told_by(&mut doctor(&folder, &["mem"]));
-    assert!(told.contains("settings.yaml, with telemetry as by default\n"), "{told}");
+    assert!(told.contains("settings.yaml, with the default telemetry\n"), "{told}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn it_shows_only_the_types_that_are_named() {
     assert_eq!(types, ["mem", "network"]);
     insta::assert_snapshot!(told_by(&mut doctor(&folder, &["memory"])), @r#"
     --- stderr
-    runlore: there is no type "memory": the types are cpu, per_cpu, process_info, mem, disk, network, gpu, energy
+    runlore: unknown type "memory": the types are cpu, per_cpu, process_info, mem, disk, network, gpu, energy
     --- exit code Some(1)
     "#);
 }
@@ -223,7 +223,7 @@ fn every_store_is_asked_and_what_is_wrong_with_one_is_told() {
                `sqlite:x` lacks slashes: write `sqlite://x`
     a finding
 
-    store  not-yet.db, which the first run makes
+    store  not-yet.db (the first run creates it)
     fine
     "#);
 }
@@ -236,7 +236,7 @@ fn all_stores_of_the_settings_are_shown_with_what_waits_for_each() {
     // A database that cannot be made, because a folder has its name.
     fs::create_dir_all(folder.path().join("runlore/runlore.db")).unwrap();
     let told = told_by(runlore().current_dir(&folder).arg("demo"));
-    assert!(told.contains(", of which 9 records wait on disk: "), "{told}");
+    assert!(told.contains("; 9 records wait on disk: "), "{told}");
     fs::remove_dir(folder.path().join("runlore/runlore.db")).unwrap();
     let report = report(&mut doctor(&folder, &["mem", "--json"]));
     let (stores, spools) = (&report["stores"], &report["spools"]);
@@ -262,7 +262,7 @@ fn what_was_left_for_a_database_that_is_not_there_is_found() {
     assert!(folder.path().join("data/.rings").exists());
     _ = fs::remove_file(folder.path().join("data/runs.db"));
     let told = here(&["recover"]);
-    assert!(told.starts_with("recovered from 1 process that died"), "{told}");
+    assert!(told.starts_with("recovered the records of 1 dead process"), "{told}");
     assert!(here(&["ls"]).contains("INTERRUPTED"));
 }
 
@@ -296,7 +296,7 @@ fn it_tells_which_rule_hides_which_line_and_no_secret() {
         [redacted]
     9: a token that begins with `ghp_`
         [redacted]
-    5 of 9 lines hold secrets
+    5 of 9 lines contain secrets
     ");
     fs::write(folder.path().join("lines"), "the password is wrong\n").unwrap();
     let output = doctor(&folder, &["--secrets", "lines", "--json"]).output().unwrap();

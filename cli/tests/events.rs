@@ -182,7 +182,7 @@ fn sessions_and_stats_tell_what_is_in_a_sink() {
             .unwrap();
     assert_eq!((&json["events"], &json["status"]), (&51.into(), &"completed".into()));
     let none = told(&["stats", "--session", "nope"], &[&sink]);
-    assert!(none.contains("no event of session nope"), "{none}");
+    assert!(none.contains("no events of session nope"), "{none}");
 }
 
 #[test]
@@ -398,16 +398,16 @@ fn what_cannot_be_tracked_is_told_in_one_sentence() {
     fs::write(&file, "").unwrap();
     let file = file.to_str().unwrap();
     for (args, said) in [
-        (vec!["--interval", "0"], "give a time above 0; `runlore events track --help` tells more"),
+        (vec!["--interval", "0"], "give a time above 0; see `runlore events track --help`"),
         (vec!["--interval", "1000000000"], "give 1 ms to 24 h"),
-        (vec!["--duration", "soon"], "give seconds, or a time such as"),
+        (vec!["--duration", "soon"], "give a number of seconds, or a duration such as"),
         (vec!["--warning", "99", "--critical", "90"], "99 and 90 percent"),
         (vec!["--no-alert", "jump,noise"], "invalid value 'noise'"),
         (vec!["--sink", file], "cannot write to the sink"),
         (vec!["--output", file], "name it *.json, *.jsonl or *.csv, or add --format"),
         (
             vec!["--gpus", "--output", "x.json", "--schema", "3"],
-            "schema 3 cannot say what graphics processors do not tell",
+            "schema 3 cannot represent unknown values",
         ),
         (vec!["--resident", "64"], "--resident needs a command or --pid"),
         (vec!["--dumps", file], "cannot write dumps to"),

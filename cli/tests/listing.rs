@@ -225,7 +225,7 @@ fn tree_shows_the_energy_of_each_task_when_asked() {
     ");
     assert_eq!(
         crate::support::told(["tree", "--energy", "train"]),
-        "No energy is known of this run: energy was not measured. `runlore doctor energy` tells what can be measured \
+        "The energy of this run is unknown: energy was not measured. `runlore doctor energy` shows what can be measured \
          here.\n"
     );
     let shown = told(&["show", "fit"]);

@@ -222,10 +222,7 @@ fn what_a_killed_program_left_is_recovered() {
         "kill -9 $PPID; echo done",
     ]);
     assert!(!command.stdout(Stdio::null()).status().unwrap().success());
-    assert_eq!(
-        recover(),
-        "recovered from 1 process that died: 0 tasks that had ended, 1 that were open\n"
-    );
+    assert_eq!(recover(), "recovered the records of 1 dead process: 0 ended tasks, 1 open tasks\n");
     assert_eq!(recover(), format!("nothing to recover in {}\n", folder.path().display()));
     let mut command = runlore();
     command.arg("--store").arg(folder.path()).arg("tree");

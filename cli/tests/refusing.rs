@@ -188,10 +188,10 @@ const OF_EVENTS: [&[&str]; 4] = [
 fn a_store_without_runs_is_told_in_one_sentence() {
     let workplace = Workplace::new();
     for (store, part) in [
-        ("missing", "nothing recorded here yet: no folder missing"),
-        ("missing.db", "nothing recorded here yet: no file missing.db"),
-        ("empty", "nothing recorded here yet: there is no record in empty"),
-        ("other", "nothing recorded here yet: there is no record in other"),
+        ("missing", "nothing recorded here yet: the folder missing does not exist"),
+        ("missing.db", "nothing recorded here yet: the file missing.db does not exist"),
+        ("empty", "nothing recorded here yet: empty has no records"),
+        ("other", "nothing recorded here yet: other has no records"),
         ("nothing.jsonl", "nothing recorded here yet"),
         ("sqlit://runs.db", "no store for `sqlit://` that could be read"),
         ("sqlite:runs.db", "`sqlite:runs.db` lacks slashes"),
@@ -236,7 +236,7 @@ fn lines_that_cannot_be_read_are_told_one_by_one() {
         assert!(told[0].starts_with("hostile.jsonl, line 1: not JSON at column 12"), "{told:#?}");
         assert!(told[1].starts_with("hostile.jsonl, line 2: not JSON"), "{told:#?}");
         assert!(told[2].starts_with("hostile.jsonl, line 3: not UTF-8"), "{told:#?}");
-        assert!(told[3].contains("1 more problem like these"), "{told:#?}");
+        assert!(told[3].contains("1 more problem of this kind"), "{told:#?}");
         assert!(told[4].starts_with("nothing recorded here yet"), "{told:#?}");
         assert_eq!(told.len(), 5, "{told:#?}");
 
@@ -254,7 +254,7 @@ fn lines_that_cannot_be_read_are_told_one_by_one() {
         ] {
             workplace.refused_with(&[command, &[file]].concat(), part);
             let sentences = workplace.refused(&[command, &[file]].concat());
-            assert!(sentences[0].ends_with("; there is nothing to analyse"), "{sentences:#?}");
+            assert!(sentences[0].ends_with("; nothing to analyze"), "{sentences:#?}");
         }
     }
 }
@@ -284,10 +284,10 @@ fn files_without_events_are_told_in_one_sentence() {
     for (file, part) in [
         ("missing", "cannot read missing: No such file or directory"),
         ("missing.jsonl", "cannot read missing.jsonl: No such file or directory"),
-        ("empty", "empty has no files of events"),
-        ("other", "other has no files of events"),
-        ("nothing.jsonl", "there is no event in nothing.jsonl"),
-        ("none.json", "there is no event in none.json"),
+        ("empty", "empty has no event files"),
+        ("other", "other has no event files"),
+        ("nothing.jsonl", "no events in nothing.jsonl"),
+        ("none.json", "no events in none.json"),
         ("binary.csv", "cannot read binary.csv: it is no CSV"),
     ] {
         for command in OF_EVENTS {
@@ -374,11 +374,11 @@ fn what_is_asked_for_wrongly_is_told_in_one_sentence() {
 fn a_reference_of_another_kind_is_told_in_one_sentence() {
     let workplace = Workplace::new();
     for (baseline, part) in [
-        ("report.json", "name files of events, or what --save-baseline has written"),
-        ("no.db", "name files of events, or what --save-baseline has written"),
+        ("report.json", "name event files, or a file written by --save-baseline"),
+        ("no.db", "name event files, or a file written by --save-baseline"),
         ("newer.json", "newer.json: it has version 9, of which this program knows nothing"),
         ("missing.json", "missing.json: No such file or directory"),
-        ("empty", "empty has no files of events"),
+        ("empty", "empty has no event files"),
     ] {
         let compare = ["compare", "--events", "run.jsonl", "--baseline", baseline];
         workplace.refused_with(&compare, part);

@@ -30,7 +30,7 @@ fn records_that_wait_are_shown_and_replayed_once() {
     assert!(refused.contains("exit code Some(1)"), "{refused}");
     fs::remove_file(folder.path().join("runlore")).unwrap();
     let told = told_by(here().args(["replay", "spool", "--to", "runlore"]));
-    assert!(told.starts_with("wrote 9 records to runlore, of "), "{told}");
+    assert!(told.starts_with("wrote 9 records to runlore, from "), "{told}");
     let told = told_by(here().args(["replay", "spool", "--to", "runlore"]));
     assert_eq!(told, "nothing waits in spool\n");
     let told = told_by(here().arg("ls"));
@@ -70,7 +70,7 @@ fn what_waits_for_another_store_is_told_and_left_to_it() {
     let _settings = sizes_hidden(folder.path());
     let here = |args: &[&str]| told_by(runlore().current_dir(&folder).args(args));
     insta::assert_snapshot!(here(&["demo"]), @r#"
-    recorded run [id], of which 9 records wait on disk: `runlore doctor` shows for which store, and why
+    recorded run [id]; 9 records wait on disk: `runlore doctor` shows for which store and why
     --- stderr
     runlore: HERE/runlore/runlore.db was made by a newer version of Runlore (tables of version 99, this one knows 1): use that version, or another file; records are kept, and it is tried again
     runlore: 9 records wait in HERE/runlore/.spool for their store: the next run writes them, or `runlore replay`
@@ -83,7 +83,7 @@ fn what_waits_for_another_store_is_told_and_left_to_it() {
     --- exit code Some(2)
     "#);
     let to = "sqlite://runlore/runlore.db";
-    insta::assert_snapshot!(here(&["replay", "runlore", "--to", to]), @r#"wrote 9 records to sqlite://runlore/runlore.db, of [bytes] that waited"#);
+    insta::assert_snapshot!(here(&["replay", "runlore", "--to", to]), @r#"wrote 9 records to sqlite://runlore/runlore.db, from [bytes] in the spool"#);
     insta::assert_snapshot!(here(&["replay", "runlore", "--to", to]), @r#"nothing waits in runlore"#);
     for store in ["runlore", to] {
         let runs = here(&["--store", store, "ls"]);
@@ -100,8 +100,8 @@ fn what_was_meant_for_a_store_that_is_gone_goes_where_one_says() {
     fs::remove_file(folder.path().join("runlore/runlore.db")).unwrap();
     let redirect = ["replay", "runlore", "--from", "runlore/runlore.db", "--to", "runlore"];
     insta::assert_snapshot!(here(&redirect), @r#"
-    wrote 0 records to runlore, of [bytes] that waited
-    9 records were there already
+    wrote 0 records to runlore, from [bytes] in the spool
+    9 records were already there
     "#);
     insta::assert_snapshot!(here(&redirect), @r#"nothing waits in runlore"#);
 }
@@ -113,7 +113,7 @@ fn a_folder_that_is_not_there_and_a_spool_that_is_damaged_are_told() {
     let here = |args: &[&str]| told_by(runlore().current_dir(&folder).args(args));
     insta::assert_snapshot!(here(&["replay", "nosuch", "--to", "runlore"]), @r#"
     --- stderr
-    runlore: there is no folder nosuch: nothing was replayed
+    runlore: the folder nosuch does not exist; nothing was replayed
     --- exit code Some(1)
     "#);
     here(&["demo"]);
@@ -133,7 +133,7 @@ fn a_folder_that_is_not_there_and_a_spool_that_is_damaged_are_told() {
     assert!(doctor.contains("--from '' --to URI"), "{doctor}");
     assert!(doctor.ends_with("--- exit code Some(2)\n"), "{doctor}");
     insta::assert_snapshot!(here(&["replay", "runlore", "--from", "", "--to", "rescued"]), @r#"
-    wrote 9 records to rescued, of [bytes] that waited
+    wrote 9 records to rescued, from [bytes] in the spool
     --- stderr
     runlore: runlore/.spool/[id].1.damaged is damaged: what could be read of it was replayed, and it is kept
     "#);

@@ -125,10 +125,10 @@ fn check_lists_everything_that_is_wrong() {
 #[test]
 fn check_says_that_all_is_well() {
     let folder = tempfile::tempdir().unwrap();
-    insta::assert_snapshot!(told(&folder, &["check"]), @"no settings file is found here: the defaults stand, and are fine");
+    insta::assert_snapshot!(told(&folder, &["check"]), @"no settings file found; the defaults apply");
     std::fs::write(folder.path().join("settings.yaml"), "telemetry_captur: {cpu: no}\n").unwrap();
     let told_of_another = told(&folder, &["check"]);
-    assert!(told_of_another.contains("taken for another program's"), "{told_of_another}");
+    assert!(told_of_another.contains("no section that Runlore knows"), "{told_of_another}");
     std::fs::remove_file(folder.path().join("settings.yaml")).unwrap();
     fs::create_dir_all(folder.path().join("config/runlore")).unwrap();
     fs::write(folder.path().join("config/runlore/settings.yaml"), "experiment: {user: ada}")
@@ -147,14 +147,14 @@ fn check_says_that_all_is_well() {
 fn init_writes_the_documented_file_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("settings.yaml");
-    insta::assert_snapshot!(told(&folder, &["init"]), @"wrote settings.yaml; `runlore settings check` checks it once edited");
+    insta::assert_snapshot!(told(&folder, &["init"]), @"wrote settings.yaml; after editing it, run `runlore settings check`");
     assert_eq!(fs::read_to_string(&path).unwrap(), runlore::settings::DEFAULT_YAML);
     assert_eq!(told(&folder, &["check"]), "settings.yaml: fine\n");
 
     fs::write(&path, "mine").unwrap();
     insta::assert_snapshot!(told(&folder, &["init"]), @r#"
     --- stderr
-    runlore: settings.yaml is there already: `--force` replaces it
+    runlore: settings.yaml already exists; `--force` replaces it
     --- exit code Some(1)
     "#);
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
@@ -163,7 +163,7 @@ fn init_writes_the_documented_file_once() {
     assert_eq!(told(&folder, &["init", "-"]), runlore::settings::DEFAULT_YAML);
     insta::assert_snapshot!(told(&folder, &["init", "settings.yaml/x"]), @r#"
     --- stderr
-    runlore: settings.yaml/x is there already: `--force` replaces it
+    runlore: settings.yaml/x already exists; `--force` replaces it
     --- exit code Some(1)
     "#);
 }

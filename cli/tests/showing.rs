@@ -70,12 +70,12 @@ fn as_json_a_record_is_exact() {
 fn an_id_that_may_mean_several_is_answered_with_all_of_them() {
     insta::assert_snapshot!(told(["show", "0198c2b0"]), @r#"
     --- stderr
-    runlore: "0198c2b0" may mean 3 records: 0198c2b0-0001-7000-8000-00000000b101 (load), 0198c2b0-0002-7000-8000-00000000b102 (epoch \u{1b}[31mred\u{1b}[0m), 0198c2b0-0000-7000-8000-00000000a002 (train); give more of it
+    runlore: "0198c2b0" matches 3 records: 0198c2b0-0001-7000-8000-00000000b101 (load), 0198c2b0-0002-7000-8000-00000000b102 (epoch \u{1b}[31mred\u{1b}[0m), 0198c2b0-0000-7000-8000-00000000a002 (train); give more characters
     --- exit code Some(1)
     "#);
     insta::assert_snapshot!(told(["tree", "0198"]), @r#"
     --- stderr
-    runlore: "0198" may mean 3 runs: 0198c2a0-0000-7000-8000-00000000a001 (train), 0198c2b0-0000-7000-8000-00000000a002 (train), 0198c2b1-0000-7000-8000-00000000a003 (evaluate); give more of it
+    runlore: "0198" matches 3 runs: 0198c2a0-0000-7000-8000-00000000a001 (train), 0198c2b0-0000-7000-8000-00000000a002 (train), 0198c2b1-0000-7000-8000-00000000a003 (evaluate); give more characters
     --- exit code Some(1)
     "#);
 }
@@ -84,7 +84,7 @@ fn an_id_that_may_mean_several_is_answered_with_all_of_them() {
 fn an_id_that_means_nothing_says_where_to_look() {
     insta::assert_snapshot!(told(["show", "b0"]), @r#"
     --- stderr
-    runlore: no record in DATA has the id "b0", and no run that name; `runlore ls` lists runs, `runlore tasks` lists tasks, and at least 4 characters of an id are needed
+    runlore: no record in DATA has the id "b0", and no run has this name; `runlore ls` lists runs, `runlore tasks` lists tasks; give at least 4 characters of an id
     --- exit code Some(1)
     "#);
     insta::assert_snapshot!(told(["tree", "nope"]), @r#"

@@ -159,12 +159,12 @@ fn txt_is_text() {
 fn a_mistake_is_one_sentence_and_exit_code_1() {
     insta::assert_snapshot!(told(["ls", "--nope"]), @r#"
     --- stderr
-    runlore: unexpected argument '--nope' found; `runlore ls --help` tells more
+    runlore: unexpected argument '--nope' found; see `runlore ls --help`
     --- exit code Some(1)
     "#);
     insta::assert_snapshot!(told(["show"]), @r#"
     --- stderr
-    runlore: the following required arguments were not provided: <ID>; `runlore show --help` tells more
+    runlore: the following required arguments were not provided: <ID>; see `runlore show --help`
     --- exit code Some(1)
     "#);
     insta::assert_snapshot!(told(["lss"]), @r#"
@@ -180,17 +180,17 @@ fn a_store_that_is_not_there_says_how_to_begin() {
     let folder = tempfile::tempdir().unwrap();
     insta::assert_snapshot!(told_by(runlore().current_dir(&folder).arg("ls")), @r#"
     --- stderr
-    runlore: nothing recorded here yet: no folder ./runlore; run a program that starts a workflow, or try `runlore demo`
+    runlore: nothing recorded here yet: the folder ./runlore does not exist; run a program that starts a workflow, or try `runlore demo`
     --- exit code Some(1)
     "#);
     insta::assert_snapshot!(told_by(runlore().current_dir(&folder).args(["show", "abcd"])), @r#"
     --- stderr
-    runlore: nothing recorded here yet: no folder ./runlore; run a program that starts a workflow, or try `runlore demo`
+    runlore: nothing recorded here yet: the folder ./runlore does not exist; run a program that starts a workflow, or try `runlore demo`
     --- exit code Some(1)
     "#);
     insta::assert_snapshot!(told_by(runlore().current_dir(&folder).args(["ls", "--store", "."])), @r#"
     --- stderr
-    runlore: nothing recorded here yet: there is no record in .; run a program that starts a workflow, or try `runlore demo`
+    runlore: nothing recorded here yet: . has no records; run a program that starts a workflow, or try `runlore demo`
     --- exit code Some(1)
     "#);
 }
@@ -223,6 +223,6 @@ fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
     runlore: ./w.jsonl, line 2: a record must be a JSON object, found a number; the line is left out
     runlore: ./w.jsonl, line 3: a record must be a JSON object, found a number; the line is left out
     runlore: ./w.jsonl, line 4: a record must be a JSON object, found a number; the line is left out
-    runlore: 2 more problems like these
+    runlore: 2 more problems of this kind
     "#);
 }

@@ -23,11 +23,11 @@ pub(super) fn run(args: &Args) -> Done {
         args.fail_on.iter().map(|limit| limit.parse()).collect::<Result<_, _>>()?;
     if args.baseline.is_empty() && args.save_baseline.is_none() {
         return Err(Failure::new(
-            "there is nothing to compare with: name a reference by --baseline FILE, or store one by --save-baseline FILE",
+            "there is no baseline: name one with --baseline FILE, or store one with --save-baseline FILE",
         ));
     }
     if args.baseline.is_empty() && !limits.is_empty() {
-        return Err(Failure::new("--fail-on needs a reference: name one by --baseline FILE"));
+        return Err(Failure::new("--fail-on needs a baseline: name one with --baseline FILE"));
     }
     let report = report(&args.events)?;
     let changes = match &args.baseline[..] {
@@ -66,7 +66,7 @@ fn report(files: &[PathBuf]) -> Result<EventReport, Failure> {
     let read = crate::events::read(files, None)?;
     if !read.is_whole {
         return Err(Failure::new(
-            "what could not be read cannot be compared; name the files that can be",
+            "some files could not be read, so nothing was compared; name only files that can be read",
         ));
     }
     let timelines = read.collector.finish();
@@ -80,13 +80,13 @@ fn reference(files: &[PathBuf]) -> Result<Reference, Failure> {
         [file] if is_reference(file) || !file.exists() => Ok(Reference::read(file)?),
         files => match files.iter().find(|file| is_reference(file)) {
             Some(file) => Err(Failure::new(format!(
-                "{} is a reference, and there can be only one; name that, or files of events",
+                "{} is a stored baseline, and only one can be used; name either that or event files",
                 file.display()
             ))),
             None => match report(files) {
                 Ok(report) => Ok(Reference::of(&report)),
                 Err(Failure::Message(why)) => {
-                    let hint = "name files of events, or what --save-baseline has written";
+                    let hint = "name event files, or a file written by --save-baseline";
                     Err(Failure::new(format!("--baseline: {why}; {hint}")))
                 }
                 Err(other) => Err(other),

@@ -46,7 +46,7 @@ pub(super) fn run(file: &Path, as_json: bool) -> Done {
             writeln!(out, "{}: {}\n    {}", line.number, line.rules.join(", "), line.shown)?;
         }
         let of = text.lines().count();
-        writeln!(out, "{} of {of} lines hold secrets", lines.len())?;
+        writeln!(out, "{} of {of} lines contain secrets", lines.len())?;
     }
     out.flush()?;
     Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })

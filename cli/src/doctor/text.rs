@@ -49,12 +49,16 @@ fn summary(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     };
     let is_machine_on = report.loaded.settings.telemetry_capture.machine_info;
     let (once_on, once_off) =
-        if is_machine_on { (", machine_info once a run", "") } else { ("", ", machine_info") };
+        if is_machine_on { (", machine_info once per run", "") } else { ("", ", machine_info") };
     line(out, "on", &(names(&on) + once_on))?;
     line(out, "off", &(names(&off) + once_off))?;
     line(out, "settings", &settings(report))?;
     let (cost, all) = (human_duration(report.cost), human_duration(report.cost_of_all));
-    line(out, "a capture", &format!("{cost} for what is on, {all} for all types; two a task"))?;
+    line(
+        out,
+        "a capture",
+        &format!("{cost} for the enabled types, {all} for all types; twice per task"),
+    )?;
     let once = human_duration(report.cost_of_machine);
     let build =
         if cfg!(debug_assertions) { "; not optimised: a release build is faster" } else { "" };
@@ -81,9 +85,9 @@ fn summary(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
 
 fn store(out: &mut impl Write, asked: &Asked) -> io::Result<()> {
     let is_missing = asked.exists == Some(false) && asked.runs.is_none();
-    let made = if is_missing { ", which the first run makes" } else { "" };
+    let made = if is_missing { " (the first run creates it)" } else { "" };
     line(out, "store", &format!("{}{made}", asked.store.display()))?;
-    let answers = if asked.exists.is_none() { "it answers, and has" } else { "it has" };
+    let answers = if asked.exists.is_none() { "it responds, and has" } else { "it has" };
     match &asked.runs {
         Some(Ok(runs)) => {
             let runs = counted(*runs as u64, "run", "runs");
@@ -116,9 +120,9 @@ fn settings(report: &Report<'_>) -> String {
         .collect();
     let files: Vec<String> = report.loaded.files().map(|path| path.display().to_string()).collect();
     match (&files[..], &changed[..]) {
-        ([], []) => "no settings file is found here: the defaults".to_owned(),
-        (files, []) => format!("{}, with telemetry as by default", files.join(", ")),
-        (_, changed) => format!("{}; the rest by default", changed.join(", ")),
+        ([], []) => "no settings file found; the defaults are used".to_owned(),
+        (files, []) => format!("{}, with the default telemetry", files.join(", ")),
+        (_, changed) => format!("{}; defaults for the rest", changed.join(", ")),
     }
 }
 
@@ -136,13 +140,11 @@ fn missing(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     }
     if reasons.is_empty() {
         let fields = counted(report.sensors.len() as u64, "field", "fields");
-        return match report.has_problem() {
-            true => writeln!(
-                out,
-                "\n{RED}Something is wrong with a store, see above;{RED:#} {fields} can be read."
-            ),
-            false => writeln!(out, "\nAll is well: {fields} can be read."),
-        };
+        if report.has_problem() {
+            let problem = "A store has a problem, see above;";
+            return writeln!(out, "\n{RED}{problem}{RED:#} {fields} can be read.");
+        }
+        return writeln!(out, "\nAll is well: {fields} can be read.");
     }
     let lost: usize = reasons.iter().map(|(.., sensors)| sensors.len()).sum();
     let fields = counted(report.sensors.len() as u64, "field", "fields");

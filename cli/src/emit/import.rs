@@ -14,19 +14,20 @@ use crate::out::stdout;
 use crate::store::Store;
 use crate::units::counted;
 
-/// Take emitted records into the store, as the tasks of a run
+/// Import emitted records into the store, as the tasks of a run
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore emit import telemetry.db
   runlore --store data/ emit import telemetry.jsonl
 
-Taken in again, a file replaces what it gave before. Exit codes: 0 fine, 1 something could not be read.")]
+Importing a file again replaces the records of the earlier import.
+Exit codes: 0 success, 1 something could not be read.")]
 pub(crate) struct Args {
-    /// A file of JSON lines, or a database with the table `telemetry`
+    /// A JSON Lines file, or an SQLite database with the table `telemetry`
     file: PathBuf,
 
-    /// The run and how many tasks it has, as JSON
+    /// Print the id of the run and its number of tasks as JSON
     #[arg(long)]
     json: bool,
 }

@@ -13,23 +13,23 @@ use crate::out::stdout;
 use crate::table::{self, Cell};
 use crate::units::{count, counted, percent};
 
-/// Sum up emitted records: how many of each status and command, and each metric's figures
+/// Summarize emitted records: counts by status and command, and statistics of each metric
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore emit summary telemetry.jsonl
   runlore emit summary telemetry.db --metric inference_latency --json
 
-The success rate is of the records that tell an end: completed, or failed.")]
+The success rate covers the records whose status is completed or failed.")]
 pub(crate) struct Args {
-    /// A file of JSON lines, or a database with the table `telemetry`
+    /// A JSON Lines file, or an SQLite database with the table `telemetry`
     file: PathBuf,
 
-    /// This metric only
+    /// Summarize only this metric
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
 
-    /// The whole as one JSON object
+    /// Print the summary as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -54,7 +54,9 @@ pub(crate) fn run(args: &Args) -> Done {
         summary.metrics.retain(|metric, _| metric == name);
         if summary.metrics.is_empty() {
             let file = args.file.display();
-            return Err(Failure::new(format!("no record in {file} has a number for {name}")));
+            return Err(Failure::new(format!(
+                "no record in {file} has a numeric value for {name}"
+            )));
         }
     }
     let mut out = stdout();

@@ -16,31 +16,31 @@ use crate::out::{BOLD, DIM, local_time};
 use crate::table::{self, Cell};
 use crate::units::{bytes, change, count, counted, percent};
 
-/// Find leaks, drifts, spikes, full devices, and the rank that began it
+/// Find leaks, drifts, spikes and full devices, and the rank where a problem started
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore events analyze run.jsonl
-  runlore events analyze rank*.jsonl                      the ranks of a job, on one clock
+  runlore events analyze rank*.jsonl                      the ranks of a job, with their clocks aligned
   runlore events analyze artifacts/ --fail-on critical    in CI: the exit code decides
-  runlore events analyze run.jsonl --output findings.html   a page for people, with the timeline
+  runlore events analyze run.jsonl --output findings.html   a page with the timeline
   runlore events analyze run.jsonl --format json --output findings.json
   runlore events analyze run.jsonl --threshold gap_ratio=0.1,min_bytes=256MiB
 
-Exit codes: 0 fine, 1 an error, 2 there are findings that --fail-on names.")]
+Exit codes: 0 success, 1 an error, 2 there are findings that --fail-on selects.")]
 pub(crate) struct Args {
-    /// Files, sinks, diagnose bundles, or folders of these
+    /// Event files, sinks, diagnose bundles, or folders that contain them
     #[arg(value_name = "FILE|DIR", required_unless_present = "thresholds")]
     files: Vec<PathBuf>,
 
-    /// This session only, by its id or the end of it
+    /// Analyze only this session: its id, or the end of the id
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 
     #[command(flatten)]
     asked: Asked,
 
-    /// List the thresholds and end
+    /// List the thresholds and exit
     #[arg(long)]
     thresholds: bool,
 }
@@ -69,12 +69,12 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// Returns an error if there are no samples, because a check without data must not pass.
 pub(crate) fn has_samples(timelines: &Timelines) -> Result<(), Failure> {
-    match timelines.series().iter().any(|series| !series.samples.is_empty()) {
-        true => Ok(()),
-        false => Err(Failure::new(
-            "there is nothing to analyse: no event is a sample; `runlore events stats` tells what there is",
-        )),
+    if timelines.series().iter().all(|series| series.samples.is_empty()) {
+        return Err(Failure::new(
+            "nothing to analyze: none of the events is a sample; `runlore events stats` shows what there is",
+        ));
     }
+    Ok(())
 }
 
 /// The contents of the files.
@@ -133,11 +133,11 @@ pub(crate) fn read(files: &[PathBuf], session: Option<&str>) -> Result<Read, Fai
     }
     told.finish();
     if let (0, false, Some(why)) = (events, read.has_bundles, unread.first()) {
-        return Err(Failure::new(format!("{why}; there is nothing to analyse")));
+        return Err(Failure::new(format!("{why}; nothing to analyze")));
     }
     for why in &unread {
         read.is_whole = false;
-        say(&format!("{why}; nothing of this file could be read"));
+        say(&format!("{why}; the file is left out"));
     }
     if events > 0 || (read.has_bundles && session.is_none()) {
         return Ok(read);
@@ -146,9 +146,9 @@ pub(crate) fn read(files: &[PathBuf], session: Option<&str>) -> Result<Read, Fai
     let names = names.join(", ");
     Err(Failure::new(match session {
         Some(id) => format!(
-            "no event of session {id} in {names}; `runlore events sessions` lists what there is"
+            "no events of session {id} in {names}; `runlore events sessions` lists the sessions"
         ),
-        None => format!("there is no event in {names}; there is nothing to analyse"),
+        None => format!("no events in {names}; nothing to analyze"),
     }))
 }
 

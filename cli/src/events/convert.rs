@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::out::{create_folder_of, stdout};
 use crate::units::counted;
 
-/// Write the events of a file or a sink as JSON, JSON lines or CSV
+/// Convert the events of a file or a sink to JSON, JSON Lines or CSV
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,26 +23,26 @@ Examples:
   runlore events convert --schema 4 old.jsonl.gz new.jsonl
   runlore events convert --schema 3 --lossy run-v4.json run-v3.json
 
-The format is chosen by the name of OUT. Records that cannot be converted are told and left out; OUT appears when it is whole.
-Exit codes: 0 everything was converted, 1 something was not.")]
+The extension of OUT selects the format. Records that cannot be converted are reported and left out. OUT appears only
+when it is complete. Exit codes: 0 everything was converted, 1 something was not.")]
 pub(crate) struct Args {
-    /// A file, or the folder of a sink
+    /// An event file, or the folder of a sink
     #[arg(value_name = "IN")]
     from: PathBuf,
 
-    /// The new file: *.json, *.jsonl or *.csv
+    /// The file to write: *.json, *.jsonl or *.csv
     #[arg(value_name = "OUT")]
     to: PathBuf,
 
-    /// The schema to write: 2, 3 or 4 [default: the newest that IN has]
+    /// The schema to write: 2, 3 or 4 [default: the newest schema in IN]
     #[arg(long, value_name = "N", value_parser = schema)]
     schema: Option<Schema>,
 
-    /// Stop at the first record that is wrong, and write nothing
+    /// Stop at the first invalid record, and write nothing
     #[arg(long)]
     strict: bool,
 
-    /// Write 0 where schema 2 or 3 cannot say that a counter is not known
+    /// Write 0 for unknown counters, which schemas 2 and 3 cannot represent
     #[arg(long)]
     lossy: bool,
 
@@ -52,14 +52,14 @@ pub(crate) struct Args {
 
 pub(super) fn schema(text: &str) -> Result<Schema, String> {
     let number = text.parse().ok().and_then(Schema::from_number);
-    number.ok_or_else(|| "there are 2, 3 and 4".to_owned())
+    number.ok_or_else(|| "the schemas are 2, 3 and 4".to_owned())
 }
 
 pub(crate) fn run(args: &Args) -> Done {
     let Some(format) = Format::of_name(&args.to).filter(|_| !is_packed(&args.to)) else {
         let to = args.to.display();
         return Err(Failure::new(format!(
-            "cannot write {to}: name it *.json, *.jsonl or *.csv, which is how its format is chosen"
+            "cannot write {to}: name it *.json, *.jsonl or *.csv, because the extension selects the format"
         )));
     };
     let schema = match args.schema {
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Done {
         told.finish();
         let lost = counted(left_out, "record", "records");
         return Err(Failure::new(format!(
-            "{} would lose {lost} that cannot be converted; nothing was written: name another file",
+            "{} would lose {lost} that cannot be converted, so nothing was written; name another file",
             args.to.display()
         )));
     }
@@ -139,9 +139,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 fn hint(error: &Error) -> String {
     let text = error.to_string();
-    match text.contains("which schema 2 and 3 cannot say") {
-        true => format!("{text}: --schema 4 can, and --lossy writes 0"),
-        false => text,
+    if text.contains("which schema 2 and 3 cannot say") {
+        format!("{text}: --schema 4 can, and --lossy writes 0")
+    } else {
+        text
     }
 }
 
@@ -159,7 +160,7 @@ struct Part(PathBuf);
 impl Part {
     fn beside(path: &Path) -> Result<Self, Failure> {
         let Some(name) = path.file_name() else {
-            return Err(Failure::new(format!("{} is no name for a file", path.display())));
+            return Err(Failure::new(format!("{} is not a file name", path.display())));
         };
         let name = format!(".{}.{}.part", name.to_string_lossy(), std::process::id());
         Ok(Self(path.with_file_name(name)))

@@ -12,35 +12,35 @@ use crate::findings;
 use crate::out::{BOLD, DIM, stdout};
 use crate::units::{bytes, percent, time};
 
-/// Look at this machine and its devices for a few seconds, and keep what was found as a bundle
+/// Sample the memory of this machine and its devices for some seconds, and write a bundle
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore events diagnose --output diag               manifest.json, diagnostic_summary.json and more
+  runlore events diagnose --output diag               write manifest.json, diagnostic_summary.json and more
   runlore events diagnose --duration 30 --interval 1
-  runlore events diagnose --threshold available_ratio=0.25   a quarter of the memory must be free
-  runlore events diagnose && ./train                  start only where there is room
+  runlore events diagnose --threshold available_ratio=0.25   a quarter of the memory must be available
+  runlore events diagnose && ./train                  start only if there is enough memory
 
-An output folder that exists gets a new folder inside it, unless it is a bundle itself. Bundles load wherever a file of events does.
-Exit codes: 0 fine, 1 an error, 2 a risk: little memory left, swapping, memory that ran out.")]
+In an existing output folder, a new folder is created, unless it is a bundle itself. Commands that read event files also
+read bundles. Exit codes: 0 success, 1 an error, 2 a risk: little memory available, swapping, or out of memory.")]
 pub(crate) struct Args {
-    /// For how long: seconds, or such as 500ms
+    /// How long to sample: seconds, or a duration such as 500ms
     #[arg(long, value_name = "TIME", default_value = "5", value_parser = at_most_a_day)]
     duration: Duration,
 
-    /// How long from reading to reading
+    /// Time between two samples
     #[arg(long, value_name = "TIME", default_value = "0.5", value_parser = at_most_a_day)]
     interval: Duration,
 
-    /// The folder of the bundle
+    /// The folder for the bundle
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     output: PathBuf,
 
-    /// A threshold, as in utilization_ratio=0.9; `runlore events analyze --thresholds` lists them
+    /// Set a threshold, such as utilization_ratio=0.9; `runlore events analyze --thresholds` lists them
     #[arg(long = "threshold", value_name = "NAME=VALUE", value_delimiter = ',')]
     set: Vec<String>,
 
-    /// Tell only where the bundle is
+    /// Print only the path of the bundle
     #[arg(long)]
     quiet: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Args {
 fn at_most_a_day(text: &str) -> Result<Duration, String> {
     let time = time(text)?;
     let day = Duration::from_secs(86_400);
-    if time <= day { Ok(time) } else { Err("give a time of at most a day".to_owned()) }
+    if time <= day { Ok(time) } else { Err("give a duration of at most a day".to_owned()) }
 }
 
 pub(crate) fn run(args: &Args) -> Done {

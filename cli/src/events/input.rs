@@ -15,15 +15,15 @@ const TOLD: u64 = 10;
 
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct Reading {
-    /// The format, where the file's name does not tell it
+    /// Format of the input [default: by the extension of the file]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Named>,
 
-    /// The key under which a JSON object has its events [default: events, telemetry_events]
+    /// The key of a JSON object that contains the events [default: events, telemetry_events]
     #[arg(long, value_name = "KEY")]
     events_key: Option<String>,
 
-    /// Take records without a version for errors, instead of converting them
+    /// Treat records without a version as errors, instead of converting them
     #[arg(long)]
     no_legacy: bool,
 }
@@ -83,8 +83,8 @@ impl Reading {
         if reader.rewritten() > 0 {
             let values = counted(reader.rewritten(), "value", "values");
             say(&format!(
-                "{}: {values} could not be read as written: NaN and infinities became null, whole numbers of more than \
-                 64 bits became text, and half characters were replaced",
+                "{}: {values} were changed while reading: NaN and infinities became null, integers of more than \
+                 64 bits became text, and unpaired surrogates were replaced",
                 path.display()
             ));
         }
@@ -111,9 +111,10 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
                 continue;
             }
             let entry = entry.path();
-            let is_one = match entry.is_dir() {
-                true => is_recorded(&entry),
-                false => Format::of_name(&entry).is_some(),
+            let is_one = if entry.is_dir() {
+                is_recorded(&entry)
+            } else {
+                Format::of_name(&entry).is_some()
             };
             if is_one {
                 inside.push(entry);
@@ -121,7 +122,7 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         }
         if inside.is_empty() {
             return Err(Failure::new(format!(
-                "{} has no files of events: no *.json, *.jsonl or *.csv, no sink and no bundle",
+                "{} has no event files: no *.json, *.jsonl or *.csv, no sink and no bundle",
                 path.display()
             )));
         }
@@ -198,7 +199,7 @@ impl Kept {
         let mut told = Told::default();
         let is_whole = match self.finish(found, &mut told) {
             Outcome::Whole if found == 0 => {
-                return Err(Failure::new(format!("there is no event in {}", file.display())));
+                return Err(Failure::new(format!("no events in {}", file.display())));
             }
             Outcome::Whole => true,
             Outcome::Cut => false,
@@ -226,7 +227,7 @@ impl Told {
     pub(super) fn finish(&self) {
         if let Some(more @ 1..) = self.count.checked_sub(TOLD) {
             say(&format!(
-                "and {} more; `runlore events validate` tells them all",
+                "and {} more; `runlore events validate` lists all",
                 counted(more, "problem", "problems")
             ));
         }

@@ -23,39 +23,39 @@ Examples:
   runlore events push run.jsonl https://monitoring.example.com/api/metrics
   runlore events push sink/ http://localhost:8080/ --header 'Authorization: Bearer …'
 
-Each request is a POST of {\"events\": [...]}. It is sent again where the endpoint does not answer, or answers with 408, 425, 429 or 5xx.
-Exit codes: 0 all events were taken, 1 some were not.")]
+Each request is a POST of {\"events\": [...]}. It is retried if the endpoint does not respond, or responds with 408,
+425, 429 or 5xx. Exit codes: 0 the endpoint accepted all events, 1 it did not.")]
 pub(crate) struct Args {
-    /// A file, or the folder of a sink
+    /// An event file, or the folder of a sink
     file: PathBuf,
 
-    /// The endpoint
+    /// The URL of the endpoint
     url: String,
 
-    /// Events a request
+    /// Number of events per request
     #[arg(long, value_name = "N", default_value = "500", value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
 
-    /// How often a request is sent again
+    /// Number of retries per request
     #[arg(long, value_name = "N", default_value = "5")]
     retries: u32,
 
-    /// How long a request may take
+    /// Timeout of a request
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = some_time)]
     timeout: Duration,
 
-    /// A header of every request: `Name: value`
+    /// A header for each request: `Name: value`
     #[arg(long, value_name = "HEADER")]
     header: Vec<String>,
 
-    /// The schema to send: 2, 3 or 4
+    /// The schema of the events: 2, 3 or 4
     #[arg(long, value_name = "N", default_value = "4", value_parser = schema)]
     schema: runlore::events::Schema,
 
     #[command(flatten)]
     reading: Reading,
 
-    /// What became of the events, as one JSON object
+    /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Done {
     sums.add(&pusher, waiting)?;
     told.finish();
     if let Some(why) = &sums.last_refusal {
-        say(&format!("{} were refused: {why}", counted(sums.refused, "event", "events")));
+        say(&format!("the endpoint rejected {}: {why}", counted(sums.refused, "event", "events")));
     }
     let mut out = stdout();
     if args.json {
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Done {
         writeln!(out, "{events} sent in {}", counted(sums.requests, "request", "requests"))?;
         if sums.invalid > 0 {
             let events = counted(sums.invalid, "event", "events");
-            say(&format!("{events} cannot be said in schema {}", args.schema.number()));
+            say(&format!("{events} cannot be represented in schema {}", args.schema.number()));
         }
     }
     out.flush()?;
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Done {
 pub(super) fn with_headers(mut pusher: Pusher, headers: &[String]) -> Result<Pusher, Failure> {
     for header in headers {
         let Some((name, value)) = header.split_once(':') else {
-            return Err(Failure::new("a header must be given as `Name: value`"));
+            return Err(Failure::new("write a header as `Name: value`"));
         };
         pusher = pusher.header(name.trim(), value.trim());
     }
@@ -138,7 +138,7 @@ impl Sums {
     ) -> Result<(), Failure> {
         let pushed = pusher.push(events).map_err(|error| match self.sent {
             0 => Failure::from(error),
-            sent => Failure::new(format!("{error}, and {sent} before those")),
+            sent => Failure::new(format!("{error}; {sent} before that")),
         })?;
         self.sent += pushed.sent;
         self.refused += pushed.refused;

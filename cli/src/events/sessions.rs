@@ -15,24 +15,24 @@ use crate::out::{local_time, paint, short_ids, stdout};
 use crate::table::{self, Cell};
 use crate::units::count;
 
-/// List the sessions, the one most worth looking at first
+/// List the sessions, the most useful one first
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore events sessions sink/
   runlore events sessions --json run.jsonl | jq -r .session_id
 
-Completed sessions come before interrupted, incomplete and running ones, and among those the latest first.
-Records that are wrong are told, and left out.
-Exit codes: 0 fine, 1 nothing could be read, or not up to the end.")]
+Completed sessions come first, then interrupted, incomplete and running ones; in each group the newest comes first.
+Invalid records are reported and left out.
+Exit codes: 0 success, 1 the file could not be read completely.")]
 pub(crate) struct Args {
-    /// A file, or the folder of a sink
+    /// An event file, or the folder of a sink
     file: PathBuf,
 
     #[command(flatten)]
     reading: Reading,
 
-    /// One JSON object a session: its summary, with `events`
+    /// Print one JSON object per session: its summary, with the number of its events as `events`
     #[arg(long)]
     json: bool,
 }

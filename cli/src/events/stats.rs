@@ -15,27 +15,27 @@ use crate::out::{BOLD, local_time, stdout};
 use crate::table::{self, Cell};
 use crate::units::{bytes, count, counted, nanoseconds};
 
-/// Count the events of each session, and show its peaks
+/// Show the number of events and the peaks of each session
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore events stats run.jsonl
   runlore events stats --json sink/ | jq .peaks.device_used_bytes.bytes
 
-Records that are wrong are told, and left out.
-Exit codes: 0 fine, 1 nothing could be read, or not up to the end.")]
+Invalid records are reported and left out.
+Exit codes: 0 success, 1 the file could not be read completely.")]
 pub(crate) struct Args {
-    /// A file, or the folder of a sink
+    /// An event file, or the folder of a sink
     file: PathBuf,
 
-    /// This session only, by its id or the end of it
+    /// Show only this session: its id, or the end of the id
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 
     #[command(flatten)]
     reading: Reading,
 
-    /// One JSON object a session
+    /// Print one JSON object per session
     #[arg(long)]
     json: bool,
 }
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(id) = args.session.as_ref().filter(|_| sessions.is_empty()) {
         let file = args.file.display();
         return Err(Failure::new(format!(
-            "no event of session {id} in {file}; `runlore events sessions` lists what there is"
+            "no events of session {id} in {file}; `runlore events sessions` lists the sessions"
         )));
     }
     let mut out = stdout();

@@ -12,33 +12,33 @@ use crate::failure::Failure;
 use crate::select;
 use crate::store::Store;
 
-/// Draw memory over time, with what is worth looking at marked
+/// Draw memory over time, with findings marked
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore events timeline run.jsonl -o run.png
-  runlore events timeline rank0.jsonl rank1.jsonl -o job.html   ranks on one clock
-  runlore events timeline run.jsonl --run train -o run.svg      with its tasks as bars
+  runlore events timeline rank0.jsonl rank1.jsonl -o job.html   ranks, with their clocks aligned
+  runlore events timeline run.jsonl --run train -o run.svg      with the tasks of a run as bars
 
-HTML is one file with everything in it: zoom, pan, hover and keys, without a network.")]
+An HTML timeline is one interactive file that needs no network.")]
 pub(crate) struct Args {
-    /// Files, sinks, diagnose bundles, or folders of these; all are drawn as one
+    /// Event files, sinks, diagnose bundles, or folders that contain them; all go into one picture
     #[arg(value_name = "FILE|DIR", required = true)]
     files: Vec<PathBuf>,
 
-    /// Where to write: .png, .svg or .html
+    /// The file to write: .png, .svg or .html
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// What to write above it
+    /// Title of the picture
     #[arg(long)]
     title: Option<String>,
 
-    /// Beneath, the tasks of a run, and what its sensors told: by its id, a part of it, or a name
+    /// Also draw the tasks and sensor values of this run: its id, a part of it, or its name
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
 
-    /// This session only, by its id or the end of it
+    /// Draw only this session: its id, or the end of the id
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }
@@ -62,7 +62,7 @@ impl Args {
             Some("svg") => Ok(Form::Svg),
             Some("html" | "htm") => Ok(Form::Html),
             _ => Err(Failure::new(format!(
-                "cannot tell from the name {} what to write; end it with .png, .svg or .html",
+                "cannot write {}: name it *.png, *.svg or *.html",
                 self.output.display()
             ))),
         }
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let timelines = read(&args.files, args.session.as_deref())?.collector.finish();
     if timelines.series().iter().all(|series| series.samples.is_empty()) {
         return Err(Failure::new(
-            "there is nothing to draw: no event is a sample; `runlore events stats` tells what there is",
+            "nothing to draw: none of the events is a sample; `runlore events stats` shows what there is",
         ));
     }
     let mut picture = Picture::of_events(&timelines, &timelines.analyze(&Thresholds::default()));

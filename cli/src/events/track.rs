@@ -26,7 +26,7 @@ use crate::out::{create_folder_of, stdout};
 use crate::run::{exit_code, spawn, wait};
 use crate::units::{bytes, count, counted, nanoseconds, percent, time};
 
-/// Track memory: of the machine, of a process, or of a command and all it starts
+/// Track the memory of the machine, a process, or a command and its child processes
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,15 +34,15 @@ Examples:
   runlore events track --sink sink/ -- python train.py
   runlore events track --gpus --interval 0.5 --warning 85 --critical 97
 
-It ends after the duration, with the process, or with Ctrl-C. With a command it ends when that does, and the duration only ends the
-tracking. The exit code is then the command's own; 128 + N where signal N ended it, 127 where it was not found, 126 where it could
-not be executed.")]
+Tracking ends after the duration, with the process, or with Ctrl-C. With a command, this program waits for the command,
+and the duration ends only the tracking. The exit code is then that of the command, 128 + N if signal N ended it, 127 if
+it was not found, and 126 if it could not be executed.")]
 pub(crate) struct Args {
-    /// Track for this time: seconds, or such as 5min
+    /// How long to track: seconds, or a duration such as 5min
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     duration: Option<Duration>,
 
-    /// The time between two samples
+    /// Time between two samples
     #[arg(long, value_name = "TIME", default_value = "0.1", value_parser = some_time)]
     interval: Duration,
 
@@ -50,19 +50,19 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Its format, where its name does not tell
+    /// Format of the file [default: by its extension]
     #[arg(long, value_name = "FORMAT", requires = "output")]
     format: Option<Named>,
 
-    /// Its schema: 2, 3 or 4
+    /// Schema of the events: 2, 3 or 4
     #[arg(long, value_name = "N", default_value = "4", value_parser = schema)]
     schema: Schema,
 
-    /// Write 0 where schema 2 or 3 cannot say that a counter is not known
+    /// Write 0 for unknown counters, which schemas 2 and 3 cannot represent
     #[arg(long, requires = "output")]
     lossy: bool,
 
-    /// Write all events into this folder, which survives whatever ends this program
+    /// Write all events to a sink in this folder, which stays readable if this program is killed
     #[arg(long, value_name = "FOLDER")]
     sink: Option<PathBuf>,
 
@@ -70,31 +70,32 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL")]
     push: Option<String>,
 
-    /// A header of every request to it: `Name: value`
+    /// A header for each request to the endpoint: `Name: value`
     #[arg(long, value_name = "HEADER", requires = "push")]
     header: Vec<String>,
 
-    /// Keep what it has not taken in this folder, up to 64 MiB, for the next time
+    /// Keep events that the endpoint has not accepted in this folder (up to 64 MiB), and send them the
+    /// next time
     #[arg(long, value_name = "FOLDER", requires = "push")]
     spool: Option<PathBuf>,
 
-    /// Dump the last events into a folder inside this one when an alert is critical
+    /// On a critical alert, write the latest events to a new folder in this folder
     #[arg(long, value_name = "FOLDER")]
     dumps: Option<PathBuf>,
 
-    /// Warn from so many percent of the memory on
+    /// Warn above this percentage of the memory
     #[arg(long, value_name = "PERCENT", default_value = "80")]
     warning: f64,
 
-    /// It is critical from so many percent on
+    /// Critical alert above this percentage of the memory
     #[arg(long, value_name = "PERCENT", default_value = "95")]
     critical: f64,
 
-    /// Warn from so many MiB of resident memory on; it is critical from a quarter more on
+    /// Warn above this many MiB of resident memory (critical above 1.25 times as many)
     #[arg(long, value_name = "MIB")]
     resident: Option<u64>,
 
-    /// Do not warn of this: memory, container, swap, pressure, jump or fragmentation; several with commas
+    /// Disable alerts, separated by commas: memory, container, swap, pressure, jump, fragmentation
     #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true)]
     no_alert: Vec<Unwatched>,
 
@@ -102,19 +103,19 @@ pub(crate) struct Args {
     #[arg(long)]
     gpus: bool,
 
-    /// Track this process and all that it starts
+    /// Track this process and its child processes
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
 
-    /// The name of the job
+    /// Name of the job
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
 
-    /// Tell what was seen as one JSON object
+    /// Print a summary as one JSON object
     #[arg(long)]
     json: bool,
 
-    /// The command with its arguments
+    /// The command and its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -195,7 +196,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let tracker = match prepared.start() {
         Ok(tracker) => tracker,
         Err(error) => {
-            say(&format!("{error}; {program} runs without being tracked"));
+            say(&format!("{error}; {program} runs untracked"));
             let ended = wait(&mut child).map_err(failed)?;
             return Ok(ExitCode::from(exit_code(ended.status)));
         }
@@ -233,7 +234,7 @@ impl Args {
         let mut alerts = Alerts::default().memory(self.warning, self.critical);
         if self.resident.is_some() && self.is_machine() {
             return Err(Failure::new(
-                "--resident needs a command or --pid: the machine has no resident memory; use --warning PERCENT",
+                "--resident needs a command or --pid; for the whole machine, use --warning PERCENT",
             ));
         }
         if let Some(mib) = self.resident {
@@ -269,8 +270,8 @@ impl Args {
             }
             if self.gpus && self.schema != Schema::V4 && !self.lossy {
                 return Err(Failure::new(format!(
-                    "schema {} cannot say what graphics processors do not tell, such as what is reserved: add --lossy to \
-                     write 0 there, or use --schema 4",
+                    "schema {} cannot represent unknown values, and graphics processors do not report all of them: use \
+                     --schema 4, or add --lossy to write 0 for them",
                     self.schema.number()
                 )));
             }
@@ -347,15 +348,15 @@ fn summary(
     let samples = counted(statistics.samples, "sample", "samples");
     writeln!(out, "{samples} in {taken}, {}", counted(statistics.total_events, "event", "events"))?;
     match (statistics.peak_memory, statistics.device_total) {
-        (0, _) => writeln!(out, "peak       not known: it ended before a sample saw it")?,
+        (0, _) => writeln!(out, "peak       unknown: it ended before the first sample")?,
         (peak, Some(total)) if is_machine => {
-            writeln!(out, "peak       {} of {}, of the machine", bytes(peak), bytes(total))?;
+            writeln!(out, "peak       {} of the machine's {}", bytes(peak), bytes(total))?;
         }
         (peak, _) => writeln!(out, "peak       {}", bytes(peak))?,
     }
     if let Some(total) = statistics.device_total.filter(|_| !is_machine) {
         let used = bytes(statistics.peak_device_used);
-        writeln!(out, "device     {used} of {} at the most", bytes(total))?;
+        writeln!(out, "device     at most {used} of {}", bytes(total))?;
     }
     if statistics.alert_count > 0 {
         writeln!(out, "alerts     {}", count(statistics.alert_count))?;
@@ -368,7 +369,7 @@ fn summary(
     }
     if statistics.sink_removed_events > 0 {
         let events = counted(statistics.sink_removed_events, "event", "events");
-        writeln!(out, "removed    {events}: somebody removed the sink")?;
+        writeln!(out, "removed    {events}, because the sink was deleted")?;
     }
     if let Some(error) = &statistics.collector_last_error {
         writeln!(out, "collector  {}: {error}", statistics.collector_health_status)?;

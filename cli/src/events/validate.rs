@@ -14,7 +14,7 @@ use crate::failure::{Failure, say};
 use crate::out::{RED, stdout};
 use crate::units::counted;
 
-/// Check every record of files and sinks
+/// Check every record of event files and sinks
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,17 +22,17 @@ Examples:
   runlore events validate --no-legacy sink/ old.csv.gz
   runlore events validate --json run.jsonl | jq -r 'select(.reason) | .line'
 
-A last line that was not written to its end is told, but is no error.
-Exit codes: 0 fine, 1 a record is wrong or a file cannot be read.")]
+An incomplete last line is reported, but is not an error.
+Exit codes: 0 success, 1 a record is invalid or a file cannot be read.")]
 pub(crate) struct Args {
-    /// Files, or folders of sinks
+    /// Event files, or folders of sinks
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
     #[command(flatten)]
     reading: Reading,
 
-    /// One JSON object a problem, and one a file
+    /// Print one JSON object per problem and one per file
     #[arg(long)]
     json: bool,
 }

@@ -11,19 +11,19 @@ use serde_json::json;
 use crate::Done;
 use crate::out::{RED, stdout};
 
-/// Check a settings file, or the settings a program would find here
+/// Check a settings file, or the settings that a program would use here
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore settings check
   runlore settings check deploy/settings.yaml
 
-Exit codes: 0 fine (there may be notices), 1 something is wrong.")]
+Exit codes: 0 no errors (notices are allowed), 1 an error.")]
 pub(crate) struct Args {
-    /// The file alone; otherwise the files that are found, and the environment
+    /// Check only this file [default: all settings files that apply here, and the environment]
     path: Option<PathBuf>,
 
-    /// One JSON object a problem
+    /// Print one JSON object per problem
     #[arg(long)]
     json: bool,
 }
@@ -51,11 +51,11 @@ pub(crate) fn run(args: &Args) -> Done {
         if files.is_empty() && Path::new("settings.yaml").exists() {
             writeln!(
                 out,
-                "settings.yaml here has no section of Runlore's and is taken for another program's: the defaults \
-                 stand; `runlore settings check settings.yaml` checks it all the same"
+                "settings.yaml has no section that Runlore knows, so it is ignored and the defaults apply; \
+                 `runlore settings check settings.yaml` checks it anyway"
             )?;
         } else if files.is_empty() {
-            writeln!(out, "no settings file is found here: the defaults stand, and are fine")?;
+            writeln!(out, "no settings file found; the defaults apply")?;
         } else {
             writeln!(out, "{}: fine", printable(&files.join(", ")))?;
         }

@@ -11,7 +11,7 @@ use crate::Done;
 use crate::failure::Failure;
 use crate::out::stdout;
 
-/// Write the documented settings.yaml, every key with its default
+/// Write a documented settings.yaml with the default of every setting
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,11 +23,11 @@ pub(crate) struct Args {
     #[arg(default_value = "settings.yaml")]
     path: PathBuf,
 
-    /// Turn every type of telemetry on that needs no graphics processor
+    /// Enable all types of telemetry that need no graphics processor
     #[arg(long)]
     full: bool,
 
-    /// Replace the file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }
@@ -42,12 +42,12 @@ pub(crate) fn run(args: &Args) -> Done {
         create(args).and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
             Failure::new(match error.kind() {
                 io::ErrorKind::AlreadyExists => {
-                    format!("{path} is there already: `--force` replaces it")
+                    format!("{path} already exists; `--force` replaces it")
                 }
-                kind => format!("{path} cannot be written: {kind}"),
+                kind => format!("cannot write {path}: {kind}"),
             })
         })?;
-        writeln!(out, "wrote {path}; `runlore settings check` checks it once edited")?;
+        writeln!(out, "wrote {path}; after editing it, run `runlore settings check`")?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

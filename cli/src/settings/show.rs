@@ -13,7 +13,7 @@ use crate::failure::say;
 use crate::out::{DIM, PLAIN, stdout};
 use crate::table::{self, Cell};
 
-/// Show each setting with its value and where that came from
+/// Show each setting, its value, and where the value came from
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,14 +21,14 @@ Examples:
   RUNLORE_TELEMETRY_CAPTURE__DISK=yes runlore settings show --changed
   runlore settings show --json | jq -r 'select(.from != \"default\") | .key'")]
 pub(crate) struct Args {
-    /// The file to read instead of those that would be found
+    /// Read only this file [default: all settings files that apply here]
     path: Option<PathBuf>,
 
-    /// Only what differs from the defaults
+    /// Show only settings that differ from the defaults
     #[arg(long)]
     changed: bool,
 
-    /// One JSON object a key
+    /// Print one JSON object per setting
     #[arg(long)]
     json: bool,
 }

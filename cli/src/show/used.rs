@@ -64,7 +64,7 @@ pub(super) fn write(
     }
     if is_shared {
         let theirs = if has_energy { "read, written and energy" } else { "read and written" };
-        let note = format!("other tasks ran at the same time: memory, {theirs} are theirs too");
+        let note = format!("other tasks ran at the same time; memory, {theirs} include theirs");
         writeln!(out, "  {DIM}{note}{DIM:#}")?;
     }
     match child {

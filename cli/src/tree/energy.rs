@@ -16,7 +16,7 @@ pub(super) fn write(out: &mut impl Write, tree: &Tree) -> io::Result<()> {
         let reason = printable(reason);
         return writeln!(
             out,
-            "No energy is known of this run: {reason}. `runlore doctor energy` tells what can be measured here."
+            "The energy of this run is unknown: {reason}. `runlore doctor energy` shows what can be measured here."
         );
     }
     let names = names::of(tree);
