@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use super::info::{GpuDevice, GpuInfo};
 use super::reading::{Devices, Draft, told};
-use super::visible::{self, NvidiaDevice, Part};
+use super::visible::{self, MigInstance, NvidiaDevice};
 use runlore_core::settings::GpuVendor;
 
 pub(super) struct Nvidia {
     nvml: Nvml,
     /// Number of all devices.
     count: usize,
-    visible: Vec<Place>,
+    visible: Vec<VisibleDevice>,
     /// Why the program may use no device.
     nothing: Option<String>,
     /// Why the numbers of the devices may differ from those that the program uses.
@@ -27,7 +27,7 @@ pub(super) struct Nvidia {
 }
 
 /// A device that the program may use.
-struct Place {
+struct VisibleDevice {
     /// `gpu_0`, with NVML's index; `gpu_0_mig_1` for a MIG instance.
     name: String,
     /// `gpu_0`, also for a MIG instance: energy is counted for the whole device.
@@ -78,7 +78,7 @@ impl Nvidia {
         let visible = chosen.into_iter().map(|visible| {
             let index = left[visible.index];
             let device = format!("gpu_{index}");
-            Place {
+            VisibleDevice {
                 name: match &visible.part {
                     Some(part) => format!("{device}_mig_{}", part.index),
                     None => device.clone(),
@@ -88,7 +88,7 @@ impl Nvidia {
                 part: visible.part.map(|part| part.uuid),
             }
         });
-        let visible: Vec<Place> = visible.collect();
+        let visible: Vec<VisibleDevice> = visible.collect();
         let nothing = visible.is_empty().then(|| match &by_cuda {
             Some(value) if count > 0 => {
                 visible::hidden("CUDA_VISIBLE_DEVICES", value, devices.len())
@@ -107,7 +107,7 @@ fn named(device: &Device<'_>) -> NvidiaDevice {
         let part = device.mig_device_by_index(index).ok()?;
         let numbers = raw::instances(&part).ok();
         let old_name = numbers.map(|(gpu, compute)| format!("MIG-{uuid}/{gpu}/{compute}"));
-        Some(Part { index, uuid: part.uuid().ok()?, old_name })
+        Some(MigInstance { index, uuid: part.uuid().ok()?, old_name })
     });
     let parts = parts.collect();
     NvidiaDevice { uuid, parts }

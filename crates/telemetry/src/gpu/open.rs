@@ -30,14 +30,14 @@ impl Default for Asked {
 }
 
 /// The opened devices of one vendor.
-pub(super) struct Opened {
+pub(super) struct OpenGpus {
     devices: Box<dyn Devices>,
     metrics: Vec<GpuMetric>,
     /// Fields that are missing from every reading, each with the reason.
     missing: Vec<(String, String)>,
 }
 
-impl Opened {
+impl OpenGpus {
     /// Loads a vendor's library, or returns why none works.
     pub(super) fn new(asked: &Asked) -> Result<Self, String> {
         let mut missing = Vec::new();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::ending::{self, Inside};
 use super::info::GpuInfo;
-use super::open::{Asked, Opened};
+use super::open::{Asked, OpenGpus};
 use super::reading::{Reading, Wanted};
 use crate::per_process::PerProcess;
 use runlore_core::contain::contain;
@@ -286,7 +286,7 @@ fn read_on(desk: &Desk, asked: &Asked) {
 fn serve(desk: &Desk, asked: &Asked) -> Result<(), String> {
     ending::watch();
     let Some(inside) = Inside::enter() else { return Ok(()) };
-    let mut opened = Opened::new(asked)?;
+    let mut opened = OpenGpus::new(asked)?;
     drop(inside);
     ending::watch();
     {

@@ -6,12 +6,12 @@
 pub(super) struct NvidiaDevice {
     /// `GPU-…`.
     pub(super) uuid: String,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<MigInstance>,
 }
 
 /// A MIG instance of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct MigInstance {
     /// Its index among the device's instances. Indices may have gaps.
     pub(super) index: u32,
     /// `MIG-…`, by which NVML finds it.
@@ -21,7 +21,7 @@ pub(super) struct Part {
     pub(super) old_name: Option<String>,
 }
 
-impl Part {
+impl MigInstance {
     fn names(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.uuid).chain(&self.old_name)
     }
@@ -33,7 +33,7 @@ pub(super) struct Visible {
     /// Its index in the vendor's list.
     pub(super) index: usize,
     /// The MIG instance that the program may use. `None` for the whole device.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<MigInstance>,
 }
 
 impl Visible {
@@ -72,7 +72,7 @@ pub(super) fn in_container(value: Option<&str>, devices: &[NvidiaDevice]) -> Vec
             Some(index) => Some(index).filter(|index| *index < devices.len()),
             None => devices.iter().position(|device| {
                 device.uuid == entry
-                    || device.parts.iter().flat_map(Part::names).any(|name| name == entry)
+                    || device.parts.iter().flat_map(MigInstance::names).any(|name| name == entry)
             }),
         };
         if let Some(index) = found
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     fn three() -> Vec<NvidiaDevice> {
-        let part = |index: u32, uuid: &str, old_name: &str| Part {
+        let part = |index: u32, uuid: &str, old_name: &str| MigInstance {
             index,
             uuid: uuid.to_owned(),
             old_name: Some(format!("MIG-GPU-1111bbbb/{old_name}")),

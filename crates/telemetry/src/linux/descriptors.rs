@@ -12,7 +12,7 @@ use super::{Host, ProcFile};
 use crate::system_calls::is_connection;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Opened {
+pub(super) struct DescriptorCounts {
     pub(super) descriptors: u64,
     pub(super) files: u64,
     pub(super) connections: u64,
@@ -23,7 +23,7 @@ pub(super) type Numbers = Vec<i32>;
 
 impl Host {
     /// Counts the open descriptors, except our own. `own` is a buffer.
-    pub(super) fn count_descriptors(&self, own: &mut Numbers) -> io::Result<Opened> {
+    pub(super) fn count_descriptors(&self, own: &mut Numbers) -> io::Result<DescriptorCounts> {
         let all = self.descriptors.status()?.st_size;
         self.put_own_numbers(own);
         // If another thread holds the lock, this one does without the earlier numbers.
@@ -46,20 +46,20 @@ impl Host {
         }
     }
 
-    fn count_listed(&self, own: &[i32], seen: &mut Numbers) -> io::Result<Opened> {
+    fn count_listed(&self, own: &[i32], seen: &mut Numbers) -> io::Result<DescriptorCounts> {
         seen.clear();
         for entry in fs::read_dir(self.descriptors.path())? {
             let number = entry?.file_name().to_str().and_then(|name| name.parse().ok());
             seen.extend(number.filter(|number| !own.contains(number)));
         }
-        let mut counted = Opened::default();
+        let mut counted = DescriptorCounts::default();
         // The descriptor of the listing itself is closed by now.
         seen.retain(|number| counted.add(*number));
         Ok(counted)
     }
 }
 
-impl Opened {
+impl DescriptorCounts {
     /// Counts a descriptor. Returns `false` if the number is unused.
     #[inline]
     fn add(&mut self, number: i32) -> bool {
@@ -76,11 +76,11 @@ impl Opened {
 
 /// Counts again the descriptors that the last count found (`seen`). `None` unless these and ours
 /// are `all` that are open now.
-fn count_again(all: libc::off_t, own: &[i32], seen: &[i32]) -> Option<Opened> {
+fn count_again(all: libc::off_t, own: &[i32], seen: &[i32]) -> Option<DescriptorCounts> {
     if usize::try_from(all) != Ok(seen.len() + own.len()) {
         return None;
     }
-    let mut counted = Opened::default();
+    let mut counted = DescriptorCounts::default();
     seen.iter().all(|number| counted.add(*number)).then_some(counted)
 }
 

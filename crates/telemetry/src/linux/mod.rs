@@ -12,10 +12,10 @@ mod kernel;
 mod memory;
 mod network;
 mod now;
-mod own;
 mod parse_cache;
 mod proc_file;
 mod process;
+mod process_facts;
 mod shared;
 mod sources;
 
@@ -75,10 +75,10 @@ pub(super) struct Host {
     disks: [ParseCache; 2],
     interfaces: ParseCache,
     meters: OnceLock<energy::Meters>,
-    own: OnceLock<own::Own>,
+    facts: OnceLock<process_facts::ProcessFacts>,
     cpu_samples: Rolling<cpu::CpuSample>,
     process_samples: Rolling<u64>,
-    described: Mutex<Arc<Described>>,
+    described: Mutex<Arc<ContainerFacts>>,
     /// The program's file descriptors at the last count.
     seen: Mutex<Numbers>,
     /// The last capture, for tasks that may share it.
@@ -87,7 +87,7 @@ pub(super) struct Host {
 
 /// Description and limits of the container, refreshed every second.
 #[derive(Debug, Default)]
-struct Described {
+struct ContainerFacts {
     at_ns: u64,
     limits: Limits,
     text: Description,
@@ -164,7 +164,7 @@ impl Host {
             disks: Default::default(),
             interfaces: ParseCache::default(),
             meters: OnceLock::new(),
-            own: OnceLock::new(),
+            facts: OnceLock::new(),
             cpu_samples: Rolling::default(),
             process_samples: Rolling::default(),
             described: Mutex::default(),
@@ -334,7 +334,7 @@ impl Host {
     }
 
     /// Returns the description and the limits of the container, at most a second old.
-    fn described(&self, container: &ContainerReader, buffer: &mut Vec<u8>) -> Arc<Described> {
+    fn described(&self, container: &ContainerReader, buffer: &mut Vec<u8>) -> Arc<ContainerFacts> {
         const MOST_NS: u64 = 1_000_000_000;
         let now = clock::monotonic_ns();
         let lock = || self.described.lock().unwrap_or_else(PoisonError::into_inner);
@@ -342,7 +342,7 @@ impl Host {
         if known.text.is_empty() || now.saturating_sub(known.at_ns) >= MOST_NS {
             let limits = container.limits(buffer);
             let text = Description::of(&container.describe(ContainerNumbers::default(), buffer));
-            known = Arc::new(Described { at_ns: now, limits, text });
+            known = Arc::new(ContainerFacts { at_ns: now, limits, text });
             *lock() = Arc::clone(&known);
         }
         known

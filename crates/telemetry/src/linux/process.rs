@@ -57,7 +57,7 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
         out.push(1);
         put_integer(of_children, out);
     }
-    let waited = if host.own().waits_are_counted {
+    let waited = if host.facts().waits_are_counted {
         let read = host.self_stat.read_checked(buffer, waited);
         missing.or("process.cpu_times.iowait", host.self_stat.path(), read)
     } else {
@@ -99,12 +99,12 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let switches = Switches { voluntary: own.voluntary, involuntary: own.involuntary };
     out.push(1);
     Switches::put(&switches, out);
-    let own = host.own();
-    out.extend_from_slice(&own.encoded);
-    if !own.has_executable {
+    let facts = host.facts();
+    out.extend_from_slice(&facts.encoded);
+    if !facts.has_executable {
         missing.add("process.executable", "/proc/self/exe cannot be read");
     }
-    if !own.has_cmd_line {
+    if !facts.has_cmd_line {
         missing.add("process.cmd_line", "/proc/self/cmdline cannot be read");
     }
 }

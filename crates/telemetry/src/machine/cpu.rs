@@ -78,7 +78,7 @@ pub(super) fn read(root: &Root, caches: &[Cache], reasons: &mut Reasons) -> Cpu 
             CpuInfo::default()
         }
     };
-    let told = if root.is_live() { cpuid::ask() } else { cpuid::Told::default() };
+    let told = if root.is_live() { cpuid::ask() } else { cpuid::CpuIdFacts::default() };
     let machine = system::machine(root);
     let known = machine.as_deref().and_then(architecture);
     let field = |names: &[&str]| info.get(names).map(str::to_owned);

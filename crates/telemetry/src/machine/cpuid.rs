@@ -4,7 +4,7 @@ use super::caches::Cache;
 
 /// Values from CPUID.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct CpuIdFacts {
     pub(super) vendor: Option<String>,
     pub(super) brand: Option<String>,
     pub(super) family: Option<u32>,
@@ -15,7 +15,7 @@ pub(super) struct Told {
 }
 
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
-pub(super) fn ask() -> Told {
+pub(super) fn ask() -> CpuIdFacts {
     use raw_cpuid::{CpuId, Hypervisor};
 
     let cpuid = CpuId::new();
@@ -23,7 +23,7 @@ pub(super) fn ask() -> Told {
     let features = cpuid.get_feature_info();
     let frequency = cpuid.get_processor_frequency_info();
     let base_mhz = frequency.map(|info| u64::from(info.processor_base_frequency()));
-    Told {
+    CpuIdFacts {
         vendor: cpuid.get_vendor_info().and_then(|info| text(info.as_str())),
         brand: cpuid.get_processor_brand_string().and_then(|brand| text(brand.as_str())),
         family: features.as_ref().map(|info| u32::from(info.family_id())),
@@ -66,8 +66,8 @@ pub(super) fn caches() -> Vec<Cache> {
 }
 
 #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
-pub(super) fn ask() -> Told {
-    Told::default()
+pub(super) fn ask() -> CpuIdFacts {
+    CpuIdFacts::default()
 }
 
 #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]

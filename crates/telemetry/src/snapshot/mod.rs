@@ -151,20 +151,20 @@ impl Serialize for Snapshot<'_> {
 }
 
 /// A snapshot that is being written.
-pub(super) struct Begun {
+pub(super) struct OpenSnapshot {
     start: usize,
 }
 
 /// Writes the header of a snapshot.
-pub(super) fn begin(types: Types, out: &mut Vec<u8>) -> Begun {
+pub(super) fn begin(types: Types, out: &mut Vec<u8>) -> OpenSnapshot {
     let start = out.len();
     out.push(VERSION);
     out.extend_from_slice(&types.bits().to_le_bytes());
     out.resize(start + HEAD, 0);
-    Begun { start }
+    OpenSnapshot { start }
 }
 
-impl Begun {
+impl OpenSnapshot {
     /// Stores the offset of the process part, which follows, in the header. With it, the usage of a
     /// task is found without skipping everything before it.
     pub(super) fn process_follows(&self, out: &mut [u8]) {

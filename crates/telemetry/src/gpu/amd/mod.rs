@@ -31,7 +31,7 @@ pub(super) struct Amd {
     library: Library,
     version: u32,
     library_version: String,
-    all: Vec<Place>,
+    all: Vec<DeviceEntry>,
     /// Indices in `all`.
     visible: Vec<usize>,
     /// Why the program may use no device.
@@ -42,7 +42,7 @@ pub(super) struct Amd {
     _session: ManuallyDrop<AmdSmi>,
 }
 
-struct Place {
+struct DeviceEntry {
     /// Such as `gpu_0`.
     name: String,
     processor: Processor,
@@ -84,12 +84,12 @@ impl Amd {
             processors.extend(socket.get_processor_handles().map_err(said)?);
         }
         let handles = library.handles()?;
-        let all: Vec<Place> = processors
+        let all: Vec<DeviceEntry> = processors
             .into_iter()
             .enumerate()
             .map(|(index, processor)| {
                 let handle = same(&library, &handles, &processor);
-                Place { name: format!("gpu_{index}"), processor, handle }
+                DeviceEntry { name: format!("gpu_{index}"), processor, handle }
             })
             .collect();
         let Chosen { visible, nothing, doubt } = Chosen::by_variables(&library, &all);
@@ -118,7 +118,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    fn by_variables(library: &Library, all: &[Place]) -> Self {
+    fn by_variables(library: &Library, all: &[DeviceEntry]) -> Self {
         let variable = |name| Some((name, env::var(name).ok()?));
         let rocr = variable("ROCR_VISIBLE_DEVICES");
         let hip = variable("HIP_VISIBLE_DEVICES").or_else(|| variable("CUDA_VISIBLE_DEVICES"));
@@ -221,7 +221,7 @@ impl Devices for Amd {
 
 /// A device during one reading.
 struct Device<'a> {
-    place: &'a Place,
+    place: &'a DeviceEntry,
     index: usize,
     of: &'a Amd,
     metrics: OnceCell<Result<Metrics, String>>,

@@ -9,7 +9,7 @@ use crate::command;
 use crate::snapshot::{Code, List, Maybe, Text};
 
 #[derive(Debug)]
-pub(super) struct Own {
+pub(super) struct ProcessFacts {
     /// The executable and the command line, encoded as in a snapshot.
     pub(super) encoded: Vec<u8>,
     /// Whether these two could be read.
@@ -22,12 +22,12 @@ pub(super) struct Own {
 
 impl Host {
     #[inline]
-    pub(super) fn own(&self) -> &Own {
-        self.own.get_or_init(|| Own::read(&self.root))
+    pub(super) fn facts(&self) -> &ProcessFacts {
+        self.facts.get_or_init(|| ProcessFacts::read(&self.root))
     }
 }
 
-impl Own {
+impl ProcessFacts {
     fn read(root: &Path) -> Self {
         let executable = fs::read_link(root.join("proc/self/exe")).ok();
         let executable = executable.map(|path| path.to_string_lossy().into_owned());
