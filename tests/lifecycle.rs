@@ -185,6 +185,7 @@ fn child_process() {
         }
         "forks" => fork_and_record(&start(), &folder),
         "forks many times" => fork_many_times(&start(), &folder),
+        "forks while threads are busy" => fork_while_threads_are_busy(start(), &folder),
         other => panic!("no scenario {other}"),
     }
 }
@@ -312,6 +313,66 @@ fn fork_many_times(_run: &runlore::WorkflowRun, store: &str) {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+const CHILDREN: u32 = 200;
+const BUSY: u32 = 4;
+const OF_A_CHILD: u32 = 10;
+/// The arguments of the parent's tasks begin here, a range for each thread.
+const OF_A_THREAD: u32 = 100_000_000;
+
+/// Leaves the machine to others for a moment, or there are too many records to read.
+fn work_in_bursts(n: u32) {
+    work(n);
+    if n.is_multiple_of(20) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Four threads record all the time. One of them does so on ever new threads, which need queues.
+fn fork_while_threads_are_busy(run: runlore::WorkflowRun, store: &str) {
+    let stop = AtomicBool::new(false);
+    let busy = |thread: u32| {
+        let first = (thread + 1) * OF_A_THREAD;
+        let next = (first..first + OF_A_THREAD).take_while(|_| !stop.load(Ordering::Relaxed));
+        let count = match thread {
+            0 => next.map(|n| std::thread::scope(|of| _ = of.spawn(carry(|| work(n))))).count(),
+            _ => next.map(work_in_bursts).count(),
+        };
+        count as u64
+    };
+    let mut ledger = 0;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..BUSY).map(|n| scope.spawn(carry(move || busy(n)))).collect();
+        let mut children = Vec::new();
+        for child in 0..CHILDREN {
+            let pid = fork();
+            if pid == 0 {
+                finish_child(child, store);
+            }
+            children.push(pid);
+            if children.len() == 8 {
+                children.drain(..).for_each(|pid| assert_eq!(wait_for(pid), 0));
+            }
+        }
+        children.into_iter().for_each(|pid| assert_eq!(wait_for(pid), 0));
+        stop.store(true, Ordering::Relaxed);
+        ledger = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    });
+    assert_eq!(run.finish().unwrap().tasks, ledger);
+}
+
+/// Every second child exits at once. The others record a workflow of their own.
+#[allow(unsafe_code)]
+fn finish_child(child: u32, store: &str) -> ! {
+    // SAFETY: a plain system call. The alarm ends a child that hangs.
+    unsafe { libc::alarm(60) };
+    if child.is_multiple_of(2) {
+        let run = runlore::workflow("of a child").without_catalogue().store(store).start().unwrap();
+        (0..OF_A_CHILD).for_each(|n| _ = work(child * OF_A_CHILD + n));
+        assert_eq!(run.finish().unwrap().tasks, u64::from(OF_A_CHILD));
+    }
+    std::process::exit(0);
 }
 
 /// The argument of `work`.
@@ -480,4 +541,37 @@ fn many_forks_while_threads_record_hang_nothing() {
         .collect();
     assert_eq!(by_children, (0..20).collect());
     tried("forks while threads record", "20 children");
+}
+
+#[test]
+fn forks_while_threads_are_busy_hang_and_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = finished_in_time(scenario("forks while threads are busy", folder.path()));
+    assert!(output.status.success(), "{output:?}");
+    no_id_twice(folder.path());
+    let loaded = jsonl::load(folder.path()).unwrap();
+    assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    assert!(loaded.tasks.iter().all(|task| task.status == Some(Status::Finished)));
+    let mut arguments: Vec<u64> = loaded.tasks.iter().filter_map(argument).collect();
+    arguments.sort_unstable();
+    let (by_children, by_parent) =
+        arguments.split_at(arguments.partition_point(|n| *n < u64::from(OF_A_THREAD)));
+    let expected = (0..CHILDREN).filter(|child| child.is_multiple_of(2));
+    let expected = expected.flat_map(|child| (0..OF_A_CHILD).map(move |n| child * OF_A_CHILD + n));
+    assert_eq!(by_children, expected.map(u64::from).collect::<Vec<_>>());
+    // Each thread counted from the beginning of its range, and nothing is missing or there twice.
+    for thread in by_parent.chunk_by(|one, next| one + 1 == *next) {
+        assert_eq!(thread[0] % u64::from(OF_A_THREAD), 0);
+    }
+    let pid_of = |name: &str| {
+        let runs = loaded.workflows.iter().filter(move |run| run.name.as_deref() == Some(name));
+        runs.map(|run| run.pid.unwrap()).collect::<HashSet<_>>()
+    };
+    let (parent, children) = (pid_of("lifecycle"), pid_of("of a child"));
+    assert_eq!((parent.len(), children.len()), (1, CHILDREN as usize / 2));
+    let is_by_parent = |task: &TaskObject| argument(task).unwrap() >= u64::from(OF_A_THREAD);
+    for task in &loaded.tasks {
+        assert_eq!(parent.contains(&task.pid.unwrap()), is_by_parent(task));
+    }
+    tried("forks while four threads are busy", "200 children");
 }

@@ -239,24 +239,18 @@ fn a_forked_child_reads_its_own_files() {
         let capture = everything();
         let of_parent = process(&capture);
         let kept = std::hint::black_box(vec![1_u8; 32 << 20]);
-        // Told of or not.
-        for is_told in [true, false] {
-            let failed = in_fork(|| {
-                if is_told {
-                    runlore_telemetry::forget_after_fork();
-                }
-                let child = process(&capture);
-                assert_eq!(child.pid, u64::from(std::process::id()));
-                assert_ne!(child.pid, of_parent.pid);
-                assert_eq!(child.num_threads, Some(1));
-                assert_eq!(child.num_open_file_descriptors, of_parent.num_open_file_descriptors);
-                let io = child.io_counters.unwrap();
-                assert!(io.read_chars < of_parent.io_counters.as_ref().unwrap().read_chars);
-                assert_eq!(usage::process().read_bytes, io.read_bytes);
-            });
-            assert_eq!(failed, 0, "see above");
-            assert_eq!(process(&capture).pid, of_parent.pid);
-        }
+        let failed = in_fork(|| {
+            let child = process(&capture);
+            assert_eq!(child.pid, u64::from(std::process::id()));
+            assert_ne!(child.pid, of_parent.pid);
+            assert_eq!(child.num_threads, Some(1));
+            assert_eq!(child.num_open_file_descriptors, of_parent.num_open_file_descriptors);
+            let io = child.io_counters.unwrap();
+            assert!(io.read_chars < of_parent.io_counters.as_ref().unwrap().read_chars);
+            assert_eq!(usage::process().read_bytes, io.read_bytes);
+        });
+        assert_eq!(failed, 0, "see above");
+        assert_eq!(process(&capture).pid, of_parent.pid);
         drop(kept);
     });
 }

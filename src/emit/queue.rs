@@ -1,19 +1,19 @@
 //! The queue of records for the thread that writes them.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel,
 };
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use super::asynchronous::Outcome;
 use super::record::Emitted;
 use super::telemetry::Telemetry;
+use runlore_core::fork::PerProcess;
 use runlore_core::notice::notice;
-use runlore_core::once::Guarded;
 use runlore_core::{Error, ErrorKind, Result};
 
 /// The maximum number of queued records.
@@ -25,13 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// written.
 #[derive(Default)]
 pub(super) struct Queue {
-    writer: Guarded<Option<Writer>>,
+    writer: PerProcess<Mutex<Option<Writer>>>,
     dropped: AtomicU64,
 }
 
 /// The thread that writes, and the channels to it.
 struct Writer {
-    process: u32,
     /// `None` if the thread could not be started.
     thread: Option<ThreadId>,
     records: SyncSender<(Emitted, Arc<Outcome>)>,
@@ -48,29 +47,25 @@ impl Queue {
         outcome: Arc<Outcome>,
         telemetry: &Telemetry,
     ) -> Result<()> {
-        let sent = self.writer.with_or_new(|writer| {
-            let writer = match writer {
-                Some(writer) if writer.process == std::process::id() => writer,
-                _ => {
-                    // A forked child does not have its parent's thread, and must not touch the
-                    // channels to it.
-                    std::mem::forget(writer.take());
-                    writer.insert(Writer::start(telemetry.clone()))
-                }
-            };
-            let sent = writer.records.try_send((record, outcome));
-            writer.waiting.fetch_add(u64::from(sent.is_ok()), Ordering::Relaxed);
-            sent.map_err(|refused| matches!(refused, TrySendError::Full(_)))
-        });
+        let mut writer = self.writer();
+        let writer = writer.get_or_insert_with(|| Writer::start(telemetry.clone()));
+        let sent = writer.records.try_send((record, outcome));
+        writer.waiting.fetch_add(u64::from(sent.is_ok()), Ordering::Relaxed);
         let why = match sent {
             Ok(()) => return Ok(()),
-            Err(is_full) if is_full => {
+            Err(TrySendError::Full(_)) => {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 format!("a record is dropped: {MOST} others wait to be written")
             }
-            Err(_) => "nothing is emitted: its thread could not be started".to_owned(),
+            Err(TrySendError::Disconnected(_)) => {
+                "nothing is emitted: its thread could not be started".to_owned()
+            }
         };
         Err(Error::new(ErrorKind::Pipeline, why))
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Option<Writer>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -94,17 +89,14 @@ impl Writer {
         // Without a thread nothing is written, and each emission returns an error.
         let thread = thread::Builder::new().name("runlore-emit".to_owned()).spawn(work).ok();
         let thread = thread.map(|thread| thread.thread().id());
-        Self { process: std::process::id(), thread, records, waiting, ended }
+        Self { thread, records, waiting, ended }
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        let Some(writer) = self.writer.with_or_new(Option::take) else { return };
-        if writer.process != std::process::id() {
-            return std::mem::forget(writer);
-        }
-        let Writer { thread, records, waiting, ended, .. } = writer;
+        let writer = self.writer().take();
+        let Some(Writer { thread, records, waiting, ended }) = writer else { return };
         drop(records);
         // The thread itself must not wait for its own end.
         if thread != Some(thread::current().id())

@@ -2,16 +2,17 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::record::System;
+use runlore_core::fork::get_or_make;
 use runlore_core::host;
-use runlore_core::once::Once;
 use runlore_core::settings::Settings;
 use runlore_telemetry::MachineInfo;
 
 pub(super) fn system() -> &'static System {
-    static SYSTEM: Once<System> = Once::new();
-    SYSTEM.get_or_init(|| {
+    static SYSTEM: OnceLock<System> = OnceLock::new();
+    get_or_make(&SYSTEM, || {
         let machine = MachineInfo::capture(&Settings::default().telemetry_capture);
         let gpus = graphics_processors(Path::new("/"));
         System {

@@ -26,8 +26,6 @@ pub(super) struct Table(PathBuf);
 
 impl Table {
     pub(super) fn new(path: &Path) -> Self {
-        #[cfg(unix)]
-        crate::pipeline::watch_forks();
         Self(path.to_owned())
     }
 

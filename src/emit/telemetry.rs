@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use super::asynchronous::AsyncTelemetry;
 use super::backend::{self, Backend};
@@ -11,8 +11,8 @@ use super::emission::Emission;
 use super::record::Emitted;
 use super::track::Track;
 use runlore_core::contain::contain;
+use runlore_core::fork::PerProcess;
 use runlore_core::notice::notice;
-use runlore_core::once::Guarded;
 use runlore_core::record::scrub;
 use runlore_core::{Error, ErrorKind, Result, file_size, host};
 
@@ -31,7 +31,7 @@ pub struct Telemetry(Arc<Inner>);
 struct Inner {
     config: Config,
     /// The backend selected by name, opened with the first record.
-    named: Guarded<Option<Named>>,
+    named: PerProcess<Mutex<Option<Box<dyn Backend>>>>,
     has_told: AtomicBool,
 }
 
@@ -41,13 +41,15 @@ struct Config {
     backend: String,
     path: Option<PathBuf>,
     /// The user's own backends, shared with changed clones.
-    own: Vec<Arc<Guarded<Box<dyn Backend>>>>,
+    own: Vec<Arc<Own>>,
 }
 
-struct Named {
-    /// The process that opened it. A forked child opens its own.
-    process: u32,
-    backend: Box<dyn Backend>,
+/// A backend of the user's, which a forked child has a copy of.
+struct Own {
+    /// Taken by the thread that uses the backend.
+    turn: PerProcess<Mutex<()>>,
+    /// During a thread's turn, it is locked only if the parent was using it at the fork.
+    backend: Mutex<Box<dyn Backend>>,
 }
 
 impl fmt::Debug for Telemetry {
@@ -75,7 +77,7 @@ impl Telemetry {
     }
 
     fn with(config: Config) -> Self {
-        let (named, has_told) = (Guarded::default(), AtomicBool::new(false));
+        let (named, has_told) = (PerProcess::new(), AtomicBool::new(false));
         Self(Arc::new(Inner { config, named, has_told }))
     }
 
@@ -110,7 +112,8 @@ impl Telemetry {
     /// do not reach it, which is reported.
     #[must_use]
     pub fn and(self, backend: impl Backend + 'static) -> Self {
-        self.changed(|config| config.own.push(Arc::new(Guarded::new(Box::new(backend)))))
+        let backend = Mutex::new(Box::new(backend) as Box<dyn Backend>);
+        self.changed(|config| config.own.push(Arc::new(Own { turn: PerProcess::new(), backend })))
     }
 
     /// Creates a record to add values to.
@@ -161,26 +164,16 @@ impl Telemetry {
     }
 
     fn write_to_all(&self, record: &Emitted) -> Result<()> {
-        let mut result = self.0.named.with_or_new(|named| self.write_named(named, record));
-        for own in &self.0.config.own {
-            let written = own.with(|backend| caught(|| backend.write(record)));
-            result = result.and(written.unwrap_or_else(|| {
-                let what = "a backend was in use when this process was forked: add it anew";
-                Err(Error::new(ErrorKind::Store, what))
-            }));
-        }
-        result
+        let named = self.write_named(record);
+        self.0.config.own.iter().map(|own| own.write(record)).fold(named, Result::and)
     }
 
-    fn write_named(&self, named: &mut Option<Named>, record: &Emitted) -> Result<()> {
-        let process = std::process::id();
-        let backend = match named {
-            Some(named) if named.process == process => &mut named.backend,
-            _ => {
-                let config = &self.0.config;
-                let backend = backend::named(&config.backend, config.path.as_deref())?;
-                &mut named.insert(Named { process, backend }).backend
-            }
+    fn write_named(&self, record: &Emitted) -> Result<()> {
+        let mut named = self.0.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = &self.0.config;
+        let backend = match &mut *named {
+            Some(backend) => backend,
+            none => none.insert(backend::named(&config.backend, config.path.as_deref())?),
         };
         backend.write(record)
     }
@@ -192,6 +185,21 @@ impl Telemetry {
         {
             notice(&format!("{error}; this is told once"));
         }
+    }
+}
+
+impl Own {
+    fn write(&self, record: &Emitted) -> Result<()> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut backend = match self.backend.try_lock() {
+            Ok(backend) => backend,
+            Err(TryLockError::Poisoned(backend)) => backend.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let what = "a backend was in use when this process was forked: add it anew";
+                return Err(Error::new(ErrorKind::Store, what));
+            }
+        };
+        caught(|| backend.write(record))
     }
 }
 

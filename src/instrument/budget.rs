@@ -1,8 +1,8 @@
 //! Chooses the captures of each task within the overhead limit of the settings.
 
 use std::panic::Location;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::pipeline::Site;
@@ -11,7 +11,7 @@ use crate::pipeline::overhead::{CallSite, MOST_LEVELS};
 use runlore_core::clock;
 use runlore_core::config::settings;
 use runlore_core::context::Number;
-use runlore_core::once::{Guarded, Once};
+use runlore_core::fork::PerProcess;
 use runlore_telemetry::{Snapshot, TelemetryCapture, TelemetryChoice, TelemetryType, Types};
 
 /// The reason that a record gives for a type that is missing from a capture.
@@ -44,29 +44,32 @@ impl Measuring {
     /// Applies the choice of the task's workflow, unless the task has one of its own.
     pub(super) fn in_workflow(mut self, workflow: Number) -> Self {
         if self.choice == TelemetryChoice::Default && HAS_CHOICES.load(Ordering::Relaxed) {
-            let of = |choices: &mut Vec<(Number, TelemetryChoice)>| {
-                choices.iter().find(|(number, _)| *number == workflow).map(|(_, choice)| *choice)
-            };
-            self.choice = CHOICES.with_or_new(of).unwrap_or(self.choice);
+            let choices = choices();
+            let chosen = choices.iter().find(|(number, _)| *number == workflow);
+            self.choice = chosen.map_or(self.choice, |(_, choice)| *choice);
         }
         self
     }
 }
 
 /// The running workflows that choose their telemetry. The flag spares all other programs the lock.
-static CHOICES: Guarded<Vec<(Number, TelemetryChoice)>> = Guarded::new(Vec::new());
+static CHOICES: PerProcess<Mutex<Vec<(Number, TelemetryChoice)>>> = PerProcess::new();
 static HAS_CHOICES: AtomicBool = AtomicBool::new(false);
+
+fn choices() -> MutexGuard<'static, Vec<(Number, TelemetryChoice)>> {
+    CHOICES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Sets what the tasks of a workflow capture unless they choose themselves.
 pub(super) fn set_choice_of_workflow(workflow: Number, choice: TelemetryChoice) {
-    CHOICES.with_or_new(|choices| choices.push((workflow, choice)));
+    choices().push((workflow, choice));
     HAS_CHOICES.store(true, Ordering::Relaxed);
 }
 
 /// Forgets the choice of a workflow that has ended.
 pub(super) fn forget_choice_of_workflow(workflow: Number) {
     if HAS_CHOICES.load(Ordering::Relaxed) {
-        CHOICES.with_or_new(|choices| choices.retain(|(number, _)| *number != workflow));
+        choices().retain(|(number, _)| *number != workflow);
     }
 }
 
@@ -89,7 +92,7 @@ struct Levels {
     shared_age_ns: u64,
 }
 
-static LEVELS: Once<Levels> = Once::new();
+static LEVELS: OnceLock<Levels> = OnceLock::new();
 
 /// The approximate cost of reading a thread's usage at both ends of a task.
 const USAGE_NS: u64 = 3_000;
@@ -107,7 +110,7 @@ pub(super) fn prepare(source: &TelemetryCapture) {
         let own = costs.iter().map(|cost| USAGE_NS + 2 * (cost.capture_ns + cost.write_ns));
         let prices = [0, USAGE_NS + 2 * whole.write_ns].into_iter().chain(own).collect();
         let own = sets.iter().map(|types| Captures::Own(*types));
-        LEVELS.get_or_init(|| Levels {
+        _ = LEVELS.set(Levels {
             all: [Captures::None, Captures::Shared].into_iter().chain(own).collect(),
             shared_age_ns: (whole.capture_ns as f64 / (share * RENEWING)) as u64,
         });
@@ -183,13 +186,13 @@ pub(super) fn captures(measuring: &Measuring, types: Types) -> Captures {
 }
 
 /// The latest capture of the process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Latest {
     at_ns: u64,
     bytes: Vec<u8>,
 }
 
-static LATEST: Mutex<Latest> = Mutex::new(Latest { at_ns: 0, bytes: Vec::new() });
+static LATEST: PerProcess<Mutex<Latest>> = PerProcess::new();
 
 /// Appends the latest capture of the process, or a new one if that is too old. Returns its age.
 pub(super) fn shared_into(source: &TelemetryCapture, items: &mut Vec<u8>) -> u64 {
@@ -199,8 +202,7 @@ pub(super) fn shared_into(source: &TelemetryCapture, items: &mut Vec<u8>) -> u64
 
 fn young_into(source: &TelemetryCapture, most_age_ns: u64, items: &mut Vec<u8>) -> u64 {
     let now = clock::monotonic_ns();
-    // The lock is taken while another thread captures, and stays taken in a forked child if its
-    // parent was capturing. The task then takes its own capture.
+    // While another thread captures for everybody, the task takes its own capture.
     let Ok(mut latest) = LATEST.try_lock() else {
         source.capture_into(source.types(), items);
         return 0;

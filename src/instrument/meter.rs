@@ -6,21 +6,22 @@
 //! task: it is subtracted from the enclosing tasks.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::budget::{self, Captures, Measuring};
 use super::inputs::Scratch;
 use crate::pipeline::event::{ItemKind, Key, Marks, Measured, push_item};
+use crate::pipeline::overhead;
 use crate::pipeline::queue;
-use crate::pipeline::{generation, overhead};
 use runlore_core::alloc::PeakScope;
 use runlore_core::clock;
 use runlore_core::config::settings;
 use runlore_core::context::Context;
 use runlore_core::context::handed;
 use runlore_core::context::handed::Sums;
-use runlore_core::once::Once;
+use runlore_core::fork::{PerProcess, generation, get_or_make};
 use runlore_core::record::Id;
 use runlore_core::usage;
 use runlore_core::usage::Usage;
@@ -30,12 +31,13 @@ use runlore_telemetry::{
 
 /// The number of measured tasks that are open in this process, and the number that have begun.
 /// Together they show whether a task ran alone.
-static OPEN: AtomicU64 = AtomicU64::new(0);
+static OPEN: PerProcess<AtomicU64> = PerProcess::new();
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The measured tasks that run on this thread, outermost first.
-    static RUNNING: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    /// The measured tasks that run on this thread, outermost first, and the generation of their
+    /// process.
+    static RUNNING: RefCell<(u32, Vec<Frame>)> = const { RefCell::new((0, Vec::new())) };
 }
 
 /// A measured task while it runs on a thread.
@@ -54,7 +56,17 @@ struct Frame {
 /// Accesses the tasks that run on this thread. Returns the default while the thread's destructors
 /// run.
 fn running<R: Default>(look: impl FnOnce(&mut Vec<Frame>) -> R) -> R {
-    RUNNING.try_with(|running| look(&mut running.borrow_mut())).unwrap_or_default()
+    let look = |running: &RefCell<(u32, Vec<Frame>)>| {
+        let (of, frames) = &mut *running.borrow_mut();
+        let generation = generation();
+        if *of != generation {
+            // The tasks of a forked child's parent.
+            frames.clear();
+            *of = generation;
+        }
+        look(frames)
+    };
+    RUNNING.try_with(look).unwrap_or_default()
 }
 
 /// Subtracts a capture's usage from the enclosing task.
@@ -70,16 +82,6 @@ fn leave_out(used: Usage, capture_ns: u64) {
 /// Returns the thread's usage so far. `None` if no enclosing task needs it.
 fn used_within_another() -> Option<Usage> {
     if running(|running| running.is_empty()) { None } else { thread_usage() }
-}
-
-/// In a forked child, forgets the running tasks: they belong to the parent.
-fn forget_after_fork() {
-    static GENERATION: AtomicU32 = AtomicU32::new(0);
-    let now = generation();
-    if GENERATION.swap(now, Ordering::Relaxed) != now {
-        OPEN.store(0, Ordering::Relaxed);
-        running(Vec::clear);
-    }
 }
 
 /// The measurement of one task.
@@ -116,8 +118,8 @@ pub(crate) struct Meter {
 
 /// Returns the source of all captures.
 fn source() -> &'static TelemetryCapture {
-    static SOURCE: Once<TelemetryCapture> = Once::new();
-    SOURCE.get_or_init(TelemetryCapture::from_settings)
+    static SOURCE: OnceLock<TelemetryCapture> = OnceLock::new();
+    get_or_make(&SOURCE, TelemetryCapture::from_settings)
 }
 
 /// Takes the first readings before the first task needs them. Percentages are relative to them.
@@ -166,7 +168,6 @@ impl Meter {
             push_item(items, ItemKind::NoCaptures, Key::Index(0), |_| Marks::default());
             return None;
         }
-        forget_after_fork();
         // A thread's first task creates its queue, which must not count as the task's work.
         _ = queue(context.workflow());
         items.fetch();

@@ -54,10 +54,11 @@ use meter::Meter;
 
 use crate::pipeline::event::{End, Ending, Start};
 use crate::pipeline::{
-    Manners, Origin, Queue, Started, count_dropped, generation, push_end, push_start, queue,
+    Manners, Origin, Queue, Started, count_dropped, push_end, push_start, queue,
 };
 use runlore_core::clock;
 use runlore_core::context::Context;
+use runlore_core::fork::generation;
 use runlore_core::notice::notice;
 use runlore_core::record::Id;
 

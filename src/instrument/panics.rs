@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::{PanicHookInfo, set_hook, take_hook};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::backtrace;
 use super::error::{panic_message, push_panic_text};
@@ -11,7 +12,6 @@ use crate::pipeline::{Manners, end_by_panic, push_end};
 use runlore_core::clock;
 use runlore_core::config::settings;
 use runlore_core::context;
-use runlore_core::once::Once;
 
 thread_local! {
     /// The message of the last panic on this thread, for the guards that it drops.
@@ -48,18 +48,16 @@ impl Since {
 
 /// Installs a panic hook that runs after the existing one.
 pub(super) fn watch() {
-    static WATCHED: Once<()> = Once::new();
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
     // A thread that is panicking must not change the hook.
-    if std::thread::panicking() {
+    if std::thread::panicking() || IS_WATCHED.swap(true, Ordering::Relaxed) {
         return;
     }
-    WATCHED.get_or_init(|| {
-        let before = take_hook();
-        set_hook(Box::new(move |info| {
-            before(info);
-            listen(info);
-        }));
-    });
+    let before = take_hook();
+    set_hook(Box::new(move |info| {
+        before(info);
+        listen(info);
+    }));
 }
 
 fn listen(info: &PanicHookInfo<'_>) {

@@ -1,6 +1,7 @@
 //! Workflows: the runs that tasks belong to, from start to end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
@@ -17,9 +18,9 @@ use runlore_core::config::settings;
 use runlore_core::contain::contain;
 use runlore_core::context;
 use runlore_core::context::{Active, Context, FutureExt as _, Inherited, Number};
+use runlore_core::fork::{PerProcess, generation};
 use runlore_core::identity::Identity;
 use runlore_core::notice::notice;
-use runlore_core::once::Once;
 use runlore_core::record::{
     Encoder, ErrorObject, Id, Limits, Secrecy, Status, ValueView, WorkflowObject, redact,
 };
@@ -394,7 +395,7 @@ impl WorkflowRun {
         Self {
             number,
             id,
-            generation: pipeline::generation(),
+            generation: generation(),
             values: RunValues::default(),
             error: None,
             signal: None,
@@ -515,7 +516,7 @@ impl WorkflowRun {
 
     fn end(&mut self) -> Result<Totals> {
         self.ended = true;
-        if self.number == 0 || self.generation != pipeline::generation() {
+        if self.number == 0 || self.generation != generation() {
             return Ok(Totals::default());
         }
         if let Some(before) = self.before.take() {
@@ -653,7 +654,7 @@ fn error_object(kind: &str, message: &str) -> ErrorObject {
 /// workflow again.
 #[cold]
 pub(super) fn join_inherited_once() -> bool {
-    static DECIDED: Once<()> = Once::new();
+    static DECIDED: PerProcess<OnceLock<()>> = PerProcess::new();
     if !context::is_undecided() {
         return false;
     }

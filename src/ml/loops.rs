@@ -97,7 +97,7 @@ struct Recorder {
     measuring: Measuring,
     /// The site that this loop shares with loops of the same name and location. Absent if there are
     /// too many sites.
-    origin: Origin,
+    site: Option<&'static Site>,
     /// The items that all its records begin with. The numbers in it are filled in per iteration.
     prefix: Vec<u8>,
     numbers: Numbers,
@@ -155,9 +155,8 @@ impl Recorder {
         }
         let numbers = Numbers { index, batch, wait_ns };
         let shared = EndsWithLoop(Arc::new(Shared::new(key(METADATA, 1))));
-        let origin = Origin::of(site);
         let measuring = Measuring::at(telemetry, site, code);
-        Some(Self { kind, measuring, origin, prefix, numbers, shared, room: None })
+        Some(Self { kind, measuring, site, prefix, numbers, shared, room: None })
     }
 
     /// Called when the loop requests an item.
@@ -171,7 +170,7 @@ impl Recorder {
     /// location.
     fn origin(&self, index: u64) -> Origin {
         let is_brief = index > 0 && matches!(self.measuring.choice, TelemetryChoice::None);
-        Origin { is_brief, ..self.origin }
+        Origin { is_brief, ..Origin::of(self.site) }
     }
 
     /// Begins an iteration; `name` appends its identifying item. `None` if there is nothing to

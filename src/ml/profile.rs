@@ -1,6 +1,7 @@
 //! Describes a model: its modules, its parameters, and an id that identifies the same model again.
 
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -11,8 +12,8 @@ use runlore_core::config::settings;
 use runlore_core::contain::contain;
 use runlore_core::context;
 use runlore_core::context::Number;
+use runlore_core::fork::PerProcess;
 use runlore_core::notice::notice;
-use runlore_core::once::Guarded;
 use runlore_core::record::{Id, Inspect, Status, WorkflowObject, hash_of};
 use runlore_core::{Result, clock};
 
@@ -485,16 +486,15 @@ pub(super) fn register_at_first_pass(
     site: &'static Site,
     look: impl FnOnce(&mut dyn FnMut(ModelProfile)),
 ) {
-    static PASSED: Guarded<Vec<(Number, usize)>> = Guarded::new(Vec::new());
+    static PASSED: PerProcess<Mutex<Vec<(Number, usize)>>> = PerProcess::new();
     let key = (number, std::ptr::from_ref(site) as usize);
-    let is_first = PASSED.with_or_new(|passed| {
-        let is_first = !passed.contains(&key);
-        if is_first {
-            passed.retain(|(number, _)| context::active(*number).is_some());
-            passed.push(key);
-        }
-        is_first
-    });
+    let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_first = !passed.contains(&key);
+    if is_first {
+        passed.retain(|(number, _)| context::active(*number).is_some());
+        passed.push(key);
+    }
+    drop(passed);
     if is_first {
         contain(|| {
             look(&mut |model| {

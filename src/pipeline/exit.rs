@@ -1,16 +1,13 @@
 //! Handles the end of the process: everything recorded so far must reach its store.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 use super::ending::Ending;
-#[cfg(unix)]
-use super::fork;
 use super::{recorder, signals};
 #[cfg(unix)]
 use runlore_core::contain::contain;
-use runlore_core::once::Once;
 
 /// How long a normal exit of the process may be delayed.
 const AT_EXIT: Duration = Duration::from_secs(2);
@@ -22,16 +19,13 @@ const PANIC: i32 = -1;
 const UNKNOWN_EXIT: i32 = -2;
 const EXIT: i32 = 1 << 16;
 
-/// Installs the handlers that end all runs when the process ends, and that handle forks.
+/// Installs the handler that ends all runs when the process ends. A forked child inherits it.
 pub(super) fn watch() {
-    static WATCHED: Once<()> = Once::new();
-    WATCHED.get_or_init(|| {
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    if !IS_WATCHED.swap(true, Ordering::Relaxed) {
         #[cfg(unix)]
-        {
-            at_exit::register();
-            fork::watch();
-        }
-    });
+        at_exit::register();
+    }
 }
 
 #[cfg(unix)]

@@ -3,7 +3,9 @@
 
 use serde::Serialize;
 
-use runlore_core::once::Once;
+use std::sync::OnceLock;
+
+use runlore_core::fork::get_or_make;
 use runlore_core::record::Id;
 
 pub(super) type Done = serde_json::Result<()>;
@@ -144,10 +146,11 @@ impl<'j> Object<'j> {
     #[inline]
     pub(super) fn once(
         &mut self,
-        kept: &'static Once<String>,
+        kept: &'static OnceLock<String>,
         write: impl FnOnce(&mut Object<'_>) -> Done,
     ) {
-        self.ready(kept.get_or_init(|| fields(write)));
+        let text: &String = get_or_make(kept, || fields(write));
+        self.ready(text);
     }
 
     pub(super) fn end(self) {

@@ -10,7 +10,6 @@ mod ending;
 pub(crate) mod event;
 mod exit;
 mod finish;
-mod fork;
 mod json;
 mod lane;
 mod memory;
@@ -44,9 +43,6 @@ mod writer;
 
 pub(crate) use ending::Ending;
 pub(crate) use exit::end_by_panic;
-pub(crate) use fork::generation;
-#[cfg(all(unix, feature = "events", feature = "sqlite"))]
-pub(crate) use fork::watch as watch_forks;
 pub(crate) use push::{
     Manners, Queue, Started, count_dropped, push_add, push_end, push_start, queue,
 };

@@ -22,6 +22,7 @@ use super::session::Home;
 use runlore_core::config::settings;
 use runlore_core::context::Number;
 use runlore_core::file_size;
+use runlore_core::fork::PerProcess;
 use runlore_core::record::Id;
 use runlore_core::store::{OwnFile, create_private};
 
@@ -41,7 +42,7 @@ const MOST_COUNTS: usize = (DATA - COUNTS) as usize / 16;
 const GIVE_BACK: u64 = 1 << 20;
 
 /// The total size of this process's overflows in bytes.
-static HELD: AtomicU64 = AtomicU64::new(0);
+static HELD: PerProcess<AtomicU64> = PerProcess::new();
 
 /// The file for events that found no room in a ring.
 #[derive(Debug)]
@@ -450,12 +451,6 @@ impl DeadOverflow {
         }
         Ok(0)
     }
-}
-
-/// In a forked child, resets the size: the overflows belong to the parent.
-#[cfg(unix)]
-pub(super) fn forget_held() {
-    HELD.store(0, Ordering::Relaxed);
 }
 
 /// Returns the path of a session's overflow.

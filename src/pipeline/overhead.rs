@@ -8,11 +8,12 @@
 
 use std::cell::Cell;
 use std::panic::Location;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::site;
 use runlore_core::clock;
-use runlore_core::once::Once;
+use runlore_core::fork::get_or_make;
 
 /// The first calls of a site always take their own captures, so that small programs see everything.
 const FIRST_CALLS: u64 = 100;
@@ -36,7 +37,7 @@ static PAYABLE: AtomicU64 = AtomicU64::new(0);
 /// types.
 pub(crate) const MOST_LEVELS: usize = 10;
 
-static BUDGET: Once<Budget> = Once::new();
+static BUDGET: OnceLock<Budget> = OnceLock::new();
 
 /// The limit, and the prices of captures.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ pub(crate) struct Budget {
 
 /// Sets the budget of this process. Without one, captures are not limited.
 pub(crate) fn set_budget(budget: impl FnOnce() -> Budget) {
-    BUDGET.get_or_init(budget);
+    get_or_make(&BUDGET, budget);
 }
 
 /// The cost before the writer started. The cost of the start itself counts against the budget.

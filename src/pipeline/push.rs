@@ -12,6 +12,7 @@ use super::{recorder, rings, shed, stats};
 use runlore_core::clock;
 use runlore_core::config::settings;
 use runlore_core::context::Number;
+use runlore_core::fork::PerProcess;
 use runlore_core::notice::notice;
 use runlore_core::record::Id;
 use runlore_core::settings::WhenFull;
@@ -19,20 +20,30 @@ use runlore_core::settings::WhenFull;
 /// The maximum time that a task waits for a writer that makes progress but frees no room for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// The number of tasks that were not recorded, by workflow. The writer takes them.
-static DROPPED: Mutex<Vec<(Number, u64)>> = Mutex::new(Vec::new());
-static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
-
-/// Events that fit neither into a ring nor into an overflow file: ENDs, of which there are never
-/// more than open tasks, and ADDs up to [`MOST_ADDED`] bytes.
-static STRANDED: Mutex<Stranded> = Mutex::new(Stranded { events: Vec::new(), added: 0 });
-static ANY_STRANDED: AtomicBool = AtomicBool::new(false);
-
 /// The maximum size of ADDs that wait outside of files, in bytes.
 const MOST_ADDED: usize = 1 << 20;
 
+static BESIDE: PerProcess<Beside> = PerProcess::new();
+
+/// What threads pass to the writer beside the rings and overflows.
+#[derive(Default)]
+struct Beside {
+    /// The number of tasks that were not recorded, by workflow. The writer takes them.
+    dropped: Mutex<Vec<(Number, u64)>>,
+    any_dropped: AtomicBool,
+    /// Events that fit neither into a ring nor into an overflow file: ENDs, of which there are
+    /// never more than open tasks, and ADDs up to [`MOST_ADDED`] bytes.
+    stranded: Mutex<Stranded>,
+    any_stranded: AtomicBool,
+    /// The number of ADDs so far, which is also the sequence number of the last one.
+    adds: AtomicU64,
+    /// The number of ADDs that found no room anywhere.
+    lost_adds: AtomicU64,
+}
+
 /// Events that wait in memory and are lost with the process.
-pub(super) struct Stranded {
+#[derive(Default)]
+struct Stranded {
     events: Vec<(Kind, Vec<u8>)>,
     added: usize,
 }
@@ -203,7 +214,7 @@ fn push_end_without_ring(workflow: Number, end: End, items: &[u8]) {
 pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8], may_wait: bool) {
     // Count the ADD before pushing it: when the writer sees the task's END, it then knows that
     // there is an ADD to read first.
-    let sequence = ADDS.fetch_add(1, Ordering::Relaxed) + 1;
+    let sequence = BESIDE.adds.fetch_add(1, Ordering::Relaxed) + 1;
     let head = Add { id: task, sequence }.to_words();
     let pushed = match rings::own(workflow) {
         None => spill_without_ring(workflow, Kind::Add, &head, items),
@@ -219,29 +230,17 @@ pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8], may_wait: bool)
         }
     };
     if !pushed && !strand_add(&bytes_of(&head), items) {
-        LOST_ADDS.fetch_add(1, Ordering::Release);
+        BESIDE.lost_adds.fetch_add(1, Ordering::Release);
         notice("the queue is full: something that was added to a task is lost");
     }
-}
-
-/// The number of ADDs so far, which is also the sequence number of the last one.
-static ADDS: AtomicU64 = AtomicU64::new(0);
-/// The number of ADDs that found no room anywhere.
-static LOST_ADDS: AtomicU64 = AtomicU64::new(0);
-
-/// In a forked child, resets the counts.
-#[cfg(unix)]
-pub(super) fn forget_adds() {
-    ADDS.store(0, Ordering::Relaxed);
-    LOST_ADDS.store(0, Ordering::Relaxed);
 }
 
 /// For the writer: returns the number of ADDs to be read so far.
 pub(super) fn adds() -> u64 {
     // Load the lost ADDs first. If one is lost in between, the writer waits for it for a moment. In
     // the other order, the writer could miss an ADD.
-    let lost = LOST_ADDS.load(Ordering::Acquire);
-    ADDS.load(Ordering::Relaxed) - lost
+    let lost = BESIDE.lost_adds.load(Ordering::Acquire);
+    BESIDE.adds.load(Ordering::Relaxed) - lost
 }
 
 /// Returns the maximum size of an event's items. A ring must hold several events, or one could wait
@@ -265,13 +264,13 @@ fn push_start_without_ring(start: Start, items: &[u8]) -> Started {
 #[cold]
 pub(crate) fn count_dropped(workflow: Number) {
     count_for_recovery(workflow, 1);
-    let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut dropped = BESIDE.dropped.lock().unwrap_or_else(PoisonError::into_inner);
     match dropped.iter_mut().find(|(number, _)| *number == workflow) {
         Some((_, count)) => *count += 1,
         None => dropped.push((workflow, 1)),
     }
     drop(dropped);
-    ANY_DROPPED.store(true, Ordering::Release);
+    BESIDE.any_dropped.store(true, Ordering::Release);
     stats::add(&stats::DROPPED, 1);
 }
 
@@ -298,10 +297,10 @@ pub(super) fn count_for_recovery(workflow: Number, count: u64) {
 
 /// Returns the tasks dropped since the last call.
 pub(super) fn take_dropped() -> Vec<(Number, u64)> {
-    if !ANY_DROPPED.swap(false, Ordering::Acquire) {
+    if !BESIDE.any_dropped.swap(false, Ordering::Acquire) {
         return Vec::new();
     }
-    std::mem::take(&mut *DROPPED.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut *BESIDE.dropped.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cold]
@@ -310,7 +309,7 @@ fn strand(end: End, items: &[u8]) {
     let mut bytes = bytes_of(&end.to_words());
     bytes.extend_from_slice(items);
     lock_stranded().events.push((Kind::End, bytes));
-    ANY_STRANDED.store(true, Ordering::Release);
+    BESIDE.any_stranded.store(true, Ordering::Release);
 }
 
 /// Keeps an ADD in memory. Returns `false` if too many wait already.
@@ -322,13 +321,13 @@ fn strand_add(head: &[u8], items: &[u8]) -> bool {
     }
     stranded.added += items.len();
     stranded.events.push((Kind::Add, [head, items].concat()));
-    ANY_STRANDED.store(true, Ordering::Release);
+    BESIDE.any_stranded.store(true, Ordering::Release);
     true
 }
 
 /// Returns the events since the last call that neither a ring nor an overflow accepted.
 pub(super) fn take_stranded() -> Vec<(Kind, Vec<u8>)> {
-    if !ANY_STRANDED.swap(false, Ordering::Acquire) {
+    if !BESIDE.any_stranded.swap(false, Ordering::Acquire) {
         return Vec::new();
     }
     let mut stranded = lock_stranded();
@@ -337,16 +336,7 @@ pub(super) fn take_stranded() -> Vec<(Kind, Vec<u8>)> {
 }
 
 fn lock_stranded() -> MutexGuard<'static, Stranded> {
-    STRANDED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The locks of the lists outside the rings, held while the process forks.
-#[cfg(unix)]
-pub(super) type Held = (MutexGuard<'static, Vec<(Number, u64)>>, MutexGuard<'static, Stranded>);
-
-#[cfg(unix)]
-pub(super) fn hold() -> Held {
-    (DROPPED.lock().unwrap_or_else(PoisonError::into_inner), lock_stranded())
+    BESIDE.stranded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[inline]

@@ -1,8 +1,8 @@
 //! The interface to the writer thread: start it, wake it, send commands, wait for answers.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{exit, overhead, rings, session, signal, signals, spool, threads};
 use runlore_core::config::settings;
 use runlore_core::context;
 use runlore_core::context::Number;
-use runlore_core::once::Lock;
+use runlore_core::fork::PerProcess;
 use runlore_core::record::WorkflowObject;
 use runlore_core::{Error, ErrorKind, Result};
 use runlore_core::{clock, file_size};
@@ -33,72 +33,62 @@ pub(super) enum Command {
     Close(Number, RunEnd, SyncSender<Result<Totals>>),
 }
 
+/// The writer of this process, and what it shows to other threads.
+#[derive(Default)]
+struct Recorder {
+    starting: Mutex<()>,
+    /// Empty until the writer has started.
+    writer: OnceLock<Handle>,
+    woken: AtomicBool,
+    /// Increases with everything the writer does, so that a waiting task can see whether waiting
+    /// makes sense.
+    progress: AtomicU64,
+    /// When the current write of a store on the writer's thread began. 0 if there is none.
+    storing_since: AtomicU64,
+}
+
+static RECORDER: PerProcess<Recorder> = PerProcess::new();
+
 struct Handle {
     commands: Mutex<Sender<Command>>,
     thread: thread::Thread,
 }
 
-/// The writer. The handle is leaked; null if there is no writer.
-static WRITER: AtomicPtr<Handle> = AtomicPtr::new(std::ptr::null_mut());
-static WOKEN: AtomicBool = AtomicBool::new(false);
-
-/// Returns the writer of this process.
-#[allow(unsafe_code)]
-fn writer() -> Option<&'static Handle> {
-    // SAFETY: the pointer is null or a leaked handle.
-    unsafe { WRITER.load(Ordering::Acquire).as_ref() }
-}
-
 /// Returns whether a writer reads the rings.
 pub(super) fn is_running() -> bool {
-    writer().is_some()
+    RECORDER.writer.get().is_some()
 }
-
-/// In a forked child, forgets the writer: its thread exists only in the parent.
-#[cfg(unix)]
-pub(super) fn forget() {
-    WRITER.store(std::ptr::null_mut(), Ordering::Release);
-    WOKEN.store(false, Ordering::Relaxed);
-    STORING_SINCE.store(0, Ordering::Relaxed);
-}
-
-/// Increases with everything the writer does, so that a waiting task can see whether waiting makes
-/// sense.
-static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn progress() -> u64 {
-    PROGRESS.load(Ordering::Relaxed)
+    RECORDER.progress.load(Ordering::Relaxed)
 }
 
 pub(super) fn made_progress() {
-    PROGRESS.fetch_add(1, Ordering::Relaxed);
+    RECORDER.progress.fetch_add(1, Ordering::Relaxed);
 }
-
-/// When the current write of a store on the writer's thread began. 0 if there is none.
-static STORING_SINCE: AtomicU64 = AtomicU64::new(0);
 
 /// A write that takes longer cannot be explained by a busy machine or disk.
 pub(super) const SLOW: Duration = Duration::from_secs(1);
 
 /// Runs a write on the writer's thread, and marks it so that tasks waiting for room can see it.
 pub(super) fn storing<T>(write: impl FnOnce() -> T) -> T {
-    STORING_SINCE.store(clock::monotonic_ns().max(1), Ordering::Relaxed);
+    RECORDER.storing_since.store(clock::monotonic_ns().max(1), Ordering::Relaxed);
     let written = write();
-    STORING_SINCE.store(0, Ordering::Relaxed);
+    RECORDER.storing_since.store(0, Ordering::Relaxed);
     written
 }
 
 /// Returns whether a store is writing on the writer's thread, for less than [`SLOW`].
 pub(super) fn is_storing(now: u64) -> bool {
-    let since = STORING_SINCE.load(Ordering::Relaxed);
+    let since = RECORDER.storing_since.load(Ordering::Relaxed);
     since > 0 && now.saturating_sub(since) < SLOW.as_nanos() as u64
 }
 
 /// Wakes the writer early. A second call before it woke up does nothing.
 #[cold]
 pub(super) fn wake() {
-    if !WOKEN.swap(true, Ordering::Relaxed)
-        && let Some(writer) = writer()
+    if !RECORDER.woken.swap(true, Ordering::Relaxed)
+        && let Some(writer) = RECORDER.writer.get()
     {
         writer.thread.unpark();
     }
@@ -107,7 +97,7 @@ pub(super) fn wake() {
 /// For the writer: clears the wake-up flag. The writer sees everything pushed before the next
 /// wake-up.
 pub(super) fn note_waking() {
-    WOKEN.store(false, Ordering::Relaxed);
+    RECORDER.woken.store(false, Ordering::Relaxed);
 }
 
 /// Starts recording for a run.
@@ -175,7 +165,7 @@ fn ask<T>(patience: Duration, command: impl FnOnce(SyncSender<T>) -> Command) ->
 
 fn send(command: Command) -> Result<()> {
     let stopped = || Error::new(ErrorKind::Pipeline, "nothing is recorded in this process");
-    let commands = &writer().ok_or_else(stopped)?.commands;
+    let commands = &RECORDER.writer.get().ok_or_else(stopped)?.commands;
     let sent = commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
     sent.map_err(|_| stopped())?;
     wake();
@@ -184,13 +174,10 @@ fn send(command: Command) -> Result<()> {
 
 /// Starts the writer, unless it is running.
 fn start() -> Result<()> {
-    static STARTING: Lock = Lock::new();
-    let _one_at_a_time = STARTING.lock();
+    let _one_at_a_time = RECORDER.starting.lock().unwrap_or_else(PoisonError::into_inner);
     if is_running() {
         return Ok(());
     }
-    // Install the handlers before the writer starts: a child forked in between must know that it
-    // has no writer.
     exit::watch();
     signals::watch_where_asked();
     overhead::begin();
@@ -204,6 +191,6 @@ fn start() -> Result<()> {
         Error::new(ErrorKind::Pipeline, format!("the recorder's thread cannot be started: {error}"))
     })?;
     let handle = Handle { commands: Mutex::new(commands), thread: thread.thread().clone() };
-    WRITER.store(Box::leak(Box::new(handle)), Ordering::Release);
+    _ = RECORDER.writer.set(handle);
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::event::{Add, End, Kind, Start};
@@ -20,8 +21,8 @@ use super::thread::Thread;
 use runlore_core::context::Number;
 use runlore_core::file_size;
 use runlore_core::file_system;
+use runlore_core::fork::PerProcess;
 use runlore_core::notice;
-use runlore_core::once::Lock;
 use runlore_core::record::Id;
 use runlore_core::store::jsonl::{LIMIT, Line, Lines as FileLines};
 use runlore_core::store::lock;
@@ -119,7 +120,7 @@ fn recover_with(
     left_alone: impl FnMut(&str),
 ) -> Result<Recovered> {
     // Record locks only work between processes.
-    static ONE_AT_A_TIME: Lock = Lock::new();
+    static ONE_AT_A_TIME: PerProcess<Mutex<()>> = PerProcess::new();
     refuse_special(folder)?;
     let all = folder.join(FOLDER);
     if !is_plain_folder(&all) {
@@ -133,7 +134,7 @@ fn recover_with(
             return Err(Error::new(ErrorKind::Store, text).with_source(error));
         }
     };
-    let _one = ONE_AT_A_TIME.lock();
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     file_size::without_signal(|| recover_all(folder, sessions, killed, left_alone))
 }
 

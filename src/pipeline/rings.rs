@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::memory::Memory;
-use super::overflow::{self, Overflow};
+use super::overflow::Overflow;
 use super::recorder;
 use super::ring::Ring;
 use super::session::{self, Home, NO_HOME};
 use runlore_core::clock;
 use runlore_core::config::settings;
 use runlore_core::context::Number;
+use runlore_core::fork::{PerProcess, generation};
 
 /// The size of new rings once half the budget is spent, so that thousands of threads still get one.
 const SMALL_RING: usize = 16 << 10;
@@ -20,30 +21,39 @@ const SMALL_RING: usize = 16 << 10;
 /// One part in this many of a new ring is prepared for its first events.
 const FIRST_PART: usize = 32;
 
-/// All rings, oldest first, and all overflows. Locked only for a moment, by threads that need a
-/// ring and by the writer.
-static RINGS: Mutex<Rings> = Mutex::new(Rings { rings: Vec::new(), overflows: Vec::new() });
-/// The number of rings ever created, so that the writer notices new ones without the lock.
-static MADE: AtomicU64 = AtomicU64::new(0);
-static SPENT: AtomicUsize = AtomicUsize::new(0);
-
-/// The number of overflows ever registered.
-static OVERFLOWS_MADE: AtomicU64 = AtomicU64::new(0);
-
-/// The time before which no thread requests a ring again, because the system refused one.
-static NO_RING_BEFORE: AtomicU64 = AtomicU64::new(0);
+/// How long no thread requests a ring again after the system refused one.
 const TRY_AGAIN_NS: u64 = 100_000_000;
 
-pub(super) struct Rings {
+static ALL: PerProcess<All> = PerProcess::new();
+
+/// All rings and overflows of the process.
+#[derive(Default)]
+struct All {
+    /// Locked only for a moment, by threads that need a ring and by the writer.
+    rings: Mutex<Rings>,
+    /// The number of rings ever created, so that the writer notices new ones without the lock.
+    made: AtomicU64,
+    /// The number of overflows ever registered.
+    overflows_made: AtomicU64,
+    /// The size of all rings in bytes.
+    spent: AtomicUsize,
+    /// The time before which no thread requests a ring.
+    no_ring_before: AtomicU64,
+}
+
+#[derive(Default)]
+struct Rings {
+    /// Oldest first.
     rings: Vec<&'static Ring>,
     overflows: Vec<Arc<Overflow>>,
 }
 
 thread_local! {
-    /// The run that the thread recorded for last, and its ring in that run's session.
-    static LAST: Cell<(Number, Option<&'static Ring>)> = const { Cell::new((0, None)) };
-    /// The first of the thread's rings; each links to the next.
-    static OWN: Cell<Option<&'static Ring>> = const { Cell::new(None) };
+    /// The [`key`] of the run that the thread recorded for last, and its ring in that run's session.
+    static LAST: Cell<(u64, Option<&'static Ring>)> = const { Cell::new((0, None)) };
+    /// The first of the thread's rings, and the generation of the process that it belongs to. Each
+    /// ring links to the next.
+    static OWN: Cell<(u32, Option<&'static Ring>)> = const { Cell::new((0, None)) };
     /// Set for the recorder's own threads, whose tasks are never recorded.
     static SILENT: Cell<bool> = const { Cell::new(false) };
     /// Set for a thread whose destructors are already running.
@@ -66,7 +76,13 @@ impl Drop for Closer {
 #[inline]
 pub(crate) fn own(run: Number) -> Option<&'static Ring> {
     let (last, ring) = LAST.get();
-    if last == run && ring.is_some() { ring } else { acquire(run) }
+    if last == key(run) && ring.is_some() { ring } else { acquire(run) }
+}
+
+/// Returns a number for a run that differs in a forked child, which must not use its parent's rings.
+#[inline]
+fn key(run: Number) -> u64 {
+    u64::from(generation()) << 32 | u64::from(run)
 }
 
 /// Prevents the calling thread from recording tasks.
@@ -79,30 +95,8 @@ pub(crate) fn is_silent() -> bool {
     SILENT.get()
 }
 
-/// The lock of all rings, held while the process forks.
-#[cfg(unix)]
-pub(super) type Held = MutexGuard<'static, Rings>;
-
-#[cfg(unix)]
-pub(super) fn hold() -> Held {
-    rings()
-}
-
-/// In a forked child, forgets the rings: they belong to the parent.
-#[cfg(unix)]
-pub(crate) fn forget_all() {
-    LAST.set((0, None));
-    OWN.set(None);
-    let mut all = rings();
-    all.rings.clear();
-    // Their files belong to the parent, too.
-    std::mem::forget(std::mem::take(&mut all.overflows));
-    overflow::forget_held();
-    SPENT.store(0, Ordering::Relaxed);
-}
-
 fn rings() -> MutexGuard<'static, Rings> {
-    RINGS.lock().unwrap_or_else(PoisonError::into_inner)
+    ALL.rings.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the ring for another run than the thread recorded for last.
@@ -112,7 +106,7 @@ fn acquire(run: Number) -> Option<&'static Ring> {
         return None;
     }
     let ring = ring_in(session::home_of(run))?;
-    LAST.set((run, Some(ring)));
+    LAST.set((key(run), Some(ring)));
     Some(ring)
 }
 
@@ -122,7 +116,8 @@ fn ring_in(home: Home) -> Option<&'static Ring> {
 }
 
 fn new_ring_in(home: Home) -> Option<&'static Ring> {
-    if !recorder::is_running() || clock::monotonic_ns() < NO_RING_BEFORE.load(Ordering::Relaxed) {
+    if !recorder::is_running() || clock::monotonic_ns() < ALL.no_ring_before.load(Ordering::Relaxed)
+    {
         return None;
     }
     // Tasks that are open in a ring must end there.
@@ -134,7 +129,7 @@ fn new_ring_in(home: Home) -> Option<&'static Ring> {
         // The run has ended. If events of it still arrive, the writer counts them.
         Err(Gone) => return ring_in(NO_HOME),
     };
-    ring.set_next_own(OWN.replace(Some(ring)));
+    add_own(ring);
     // The closer may already be gone while the thread's destructors run.
     LATE.set(CLOSER.try_with(|_| ()).is_err());
     ring.introduce(runlore_core::thread::current_id(), std::thread::current().name());
@@ -145,19 +140,26 @@ fn new_ring_in(home: Home) -> Option<&'static Ring> {
 struct Gone;
 
 fn own_rings() -> impl Iterator<Item = &'static Ring> {
-    std::iter::successors(OWN.get(), |ring| ring.next_own())
+    let (of, first) = OWN.get();
+    std::iter::successors(first.filter(|_| of == generation()), |ring| ring.next_own())
+}
+
+fn add_own(ring: &'static Ring) {
+    ring.set_next_own(own_rings().next());
+    OWN.set((generation(), Some(ring)));
 }
 
 /// Returns rings of the calling thread.
 fn give_back(is_due: impl Fn(&Ring) -> bool) {
     LAST.set((0, None));
-    let mut next = OWN.take();
+    let mut next = own_rings().next();
+    OWN.set((0, None));
     while let Some(ring) = next {
         next = ring.next_own();
         if is_due(ring) {
             ring.close();
         } else {
-            ring.set_next_own(OWN.replace(Some(ring)));
+            add_own(ring);
         }
     }
 }
@@ -176,7 +178,7 @@ fn allocate(home: Home) -> Result<Option<&'static Ring>, Gone> {
     let (ring, budget) = (recorder.ring_bytes.get() as usize, recorder.budget_bytes.get() as usize);
     let size = |spent: usize| if spent < budget / 2 { ring } else { ring.min(SMALL_RING) };
     let more = |spent| Some(spent + size(spent)).filter(|spent| *spent <= budget);
-    let Ok(spent) = SPENT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else {
+    let Ok(spent) = ALL.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else {
         return Ok(None);
     };
     let size = size(spent);
@@ -185,22 +187,22 @@ fn allocate(home: Home) -> Result<Option<&'static Ring>, Gone> {
         let memory = memory.or_else(|| Memory::new(length))?;
         let mut all = rings();
         let overflow = all.overflow_of(home)?;
-        let number = MADE.load(Ordering::Relaxed) + 1;
+        let number = ALL.made.load(Ordering::Relaxed) + 1;
         let ring: &'static Ring = Box::leak(Box::new(Ring::new(memory, size, overflow, number)));
         all.rings.push(ring);
-        MADE.store(number, Ordering::Release);
+        ALL.made.store(number, Ordering::Release);
         Some(ring)
     });
     match made {
         // Prepare the pages here, after the locks are released, so that no other thread waits for
         // it.
         Some(Some(ring)) => ring.prepare(0..ring.capacity() / FIRST_PART),
-        _ => _ = SPENT.fetch_sub(size, Ordering::Relaxed),
+        _ => _ = ALL.spent.fetch_sub(size, Ordering::Relaxed),
     }
     if let Some(None) = made {
         // A thread without a ring uses the overflow. Asking the system again for each task would
         // cost more than the task.
-        NO_RING_BEFORE.store(clock::monotonic_ns() + TRY_AGAIN_NS, Ordering::Relaxed);
+        ALL.no_ring_before.store(clock::monotonic_ns() + TRY_AGAIN_NS, Ordering::Relaxed);
     }
     made.ok_or(Gone)
 }
@@ -219,7 +221,7 @@ impl Rings {
 
     fn add(&mut self, overflow: Arc<Overflow>) {
         self.overflows.push(overflow);
-        OVERFLOWS_MADE.fetch_add(1, Ordering::Release);
+        ALL.overflows_made.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -236,11 +238,11 @@ pub(super) fn overflow_of(run: Number) -> Option<Arc<Overflow>> {
 
 /// For the writer: returns all overflows, if there are new ones since `made`.
 pub(super) fn overflows_after(made: &mut u64) -> Option<Vec<Arc<Overflow>>> {
-    if OVERFLOWS_MADE.load(Ordering::Acquire) == *made {
+    if ALL.overflows_made.load(Ordering::Acquire) == *made {
         return None;
     }
     let all = rings();
-    *made = OVERFLOWS_MADE.load(Ordering::Relaxed);
+    *made = ALL.overflows_made.load(Ordering::Relaxed);
     Some(all.overflows.clone())
 }
 
@@ -266,7 +268,7 @@ pub(super) fn remove_if_abandoned(ring: &'static Ring) -> bool {
         return false;
     }
     rings.remove(at);
-    SPENT.fetch_sub(ring.capacity(), Ordering::Relaxed);
+    ALL.spent.fetch_sub(ring.capacity(), Ordering::Relaxed);
     // SAFETY: the ring was leaked when it was created. No thread owns it or can find it any more,
     // and the writer is here.
     drop(unsafe { Box::from_raw(std::ptr::from_ref(ring).cast_mut()) });
@@ -275,7 +277,7 @@ pub(super) fn remove_if_abandoned(ring: &'static Ring) -> bool {
 
 /// For the writer: returns the rings created after the one with this number.
 pub(super) fn made_after(number: u64) -> Vec<&'static Ring> {
-    if MADE.load(Ordering::Acquire) == number {
+    if ALL.made.load(Ordering::Acquire) == number {
         return Vec::new();
     }
     rings().rings.iter().copied().filter(|ring| ring.number > number).collect()
@@ -284,7 +286,7 @@ pub(super) fn made_after(number: u64) -> Vec<&'static Ring> {
 /// At the end of the process, returns whether all rings and overflows appear to be empty.
 pub(super) fn are_drained() -> bool {
     // Another thread may hold the lock forever.
-    RINGS.try_lock().is_ok_and(|all| {
+    ALL.rings.try_lock().is_ok_and(|all| {
         all.rings.iter().all(|ring| ring.waiting() == 0)
             && all.overflows.iter().all(|overflow| overflow.waiting() == 0)
     })

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::recorder;
+use runlore_core::fork::PerProcess;
 
 /// How often a waiting caller wakes the writer again: a store on its own thread may be done.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A request that any thread can make, and the writer's answer.
+#[derive(Default)]
 pub(super) struct Signal {
     asked: AtomicU64,
     answered: AtomicU64,
@@ -18,9 +20,9 @@ pub(super) struct Signal {
 }
 
 /// Requests a flush.
-pub(super) static FLUSH: Signal = Signal::new();
+pub(super) static FLUSH: PerProcess<Signal> = PerProcess::new();
 /// Requests a flush and the end of all runs.
-pub(super) static END_ALL: Signal = Signal::new();
+pub(super) static END_ALL: PerProcess<Signal> = PerProcess::new();
 
 /// A request that the writer has seen.
 pub(super) struct Taken {
@@ -30,10 +32,6 @@ pub(super) struct Taken {
 }
 
 impl Signal {
-    const fn new() -> Self {
-        Self { asked: AtomicU64::new(0), answered: AtomicU64::new(0), answers: AtomicU32::new(0) }
-    }
-
     /// Makes a request and waits for the answer. Returns `false` on timeout.
     pub(super) fn ask(&self, patience: Duration) -> bool {
         let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
@@ -57,13 +55,6 @@ impl Signal {
     pub(super) fn take(&'static self) -> Taken {
         let number = self.asked.load(Ordering::Acquire);
         Taken { signal: self, number, asked: number > self.answered.load(Ordering::Relaxed) }
-    }
-
-    /// In a forked child, resets the requests: they belong to the parent.
-    #[cfg(unix)]
-    pub(super) fn reset(&self) {
-        self.asked.store(0, Ordering::Relaxed);
-        self.answered.store(0, Ordering::Relaxed);
     }
 
     pub(super) fn was_answered(&self) -> bool {

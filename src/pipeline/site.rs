@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
-#[cfg(unix)]
-use std::sync::RwLockWriteGuard;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +12,7 @@ use super::event::ItemKind;
 use super::json::KnownName;
 use super::overhead::CallSite;
 use super::session;
-use runlore_core::once::Once;
+use runlore_core::fork::{PerProcess, generation, get_or_make};
 use runlore_telemetry::TelemetryChoice;
 use runlore_telemetry::machine::AnnotatedCrate;
 
@@ -49,18 +47,19 @@ pub struct SiteSpec {
 #[derive(Debug)]
 pub struct Site {
     pub(crate) spec: SiteSpec,
-    /// 0 until the site's first task.
-    number: AtomicU32,
+    /// The number in the lower half, and in the upper half the generation of the process that it
+    /// is valid in. 0 until the site's first task.
+    number: AtomicU64,
     /// How much its tasks capture.
     pub(crate) captures: CallSite,
     /// Its path, if that contains more than its module and its name.
-    function: Once<Option<String>>,
+    function: OnceLock<Option<String>>,
     /// Cached JSON of its name, its subtype and tags, and its location.
-    pub(super) name: Once<String>,
-    pub(super) classes: Once<String>,
-    pub(super) code: Once<String>,
+    pub(super) name: OnceLock<String>,
+    pub(super) classes: OnceLock<String>,
+    pub(super) code: OnceLock<String>,
     /// The names of its inputs, outputs and metadata.
-    names: Once<[Vec<KnownName>; 3]>,
+    names: OnceLock<[Vec<KnownName>; 3]>,
 }
 
 /// A source location that creates tasks repeatedly without being an annotated function: the
@@ -96,16 +95,15 @@ impl Origin {
 const MOST_PLACES: usize = 1024;
 const LONGEST_NAME: usize = 256;
 
-#[derive(Debug)]
-pub(super) struct Sites {
+#[derive(Debug, Default)]
+struct Sites {
     /// The sites that have had a task. The number of the first one is 1.
     registered: Vec<&'static Site>,
     /// The sites of loop locations, by line and column.
     places: BTreeMap<(u32, u32), Vec<&'static Site>>,
 }
 
-static SITES: RwLock<Sites> =
-    RwLock::new(Sites { registered: Vec::new(), places: BTreeMap::new() });
+static SITES: PerProcess<RwLock<Sites>> = PerProcess::new();
 
 impl Sites {
     fn of_place(&self, place: &CodePlace<'_>) -> Option<&'static Site> {
@@ -132,20 +130,20 @@ impl Site {
     pub const fn new(spec: SiteSpec) -> Self {
         Self {
             spec,
-            number: AtomicU32::new(0),
+            number: AtomicU64::new(0),
             captures: CallSite::new(),
-            function: Once::new(),
-            name: Once::new(),
-            classes: Once::new(),
-            code: Once::new(),
-            names: Once::new(),
+            function: OnceLock::new(),
+            name: OnceLock::new(),
+            classes: OnceLock::new(),
+            code: OnceLock::new(),
+            names: OnceLock::new(),
         }
     }
 
     /// Returns the name of an item of this kind, given its index.
     #[inline]
     pub(super) fn name_of(&'static self, kind: ItemKind, index: u16) -> Option<&'static KnownName> {
-        let [used, generated, metadata] = self.names.get_or_init(|| {
+        let [used, generated, metadata] = get_or_make(&self.names, || {
             [self.spec.used, self.spec.generated, self.spec.metadata]
                 .map(|names| names.iter().map(|name| KnownName::new(name)).collect())
         });
@@ -190,7 +188,7 @@ impl Site {
     /// Returns the path of the function, if it is not just its module and its name: for a method,
     /// or for a function that is recorded under another name.
     pub(super) fn function(&'static self) -> Option<&'static str> {
-        let path = self.function.get_or_init(|| {
+        let path = get_or_make(&self.function, || {
             let inside = (self.spec.function)();
             // The block of an async body has no name of its own.
             let path = inside.strip_suffix("::__function")?.replace("::{{closure}}", "");
@@ -202,24 +200,27 @@ impl Site {
     /// Returns the site's number, which is never 0. Registers the site on first use.
     #[inline]
     pub(crate) fn number(&'static self) -> u32 {
-        match self.number.load(Ordering::Relaxed) {
-            0 => self.register(),
-            number => number,
-        }
+        self.known_number().unwrap_or_else(|| self.register())
+    }
+
+    #[inline]
+    fn known_number(&self) -> Option<u32> {
+        let number = self.number.load(Ordering::Relaxed);
+        ((number >> 32) as u32 == generation()).then_some(number as u32)
     }
 
     #[cold]
     fn register(&'static self) -> u32 {
         let mut sites = SITES.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been faster.
-        let number = self.number.load(Ordering::Relaxed);
-        if number != 0 {
+        if let Some(number) = self.known_number() {
             return number;
         }
         sites.registered.push(self);
         let number = sites.registered.len() as u32;
         session::note_site(number, self);
-        self.number.store(number, Ordering::Relaxed);
+        let valid_in = u64::from(generation()) << 32;
+        self.number.store(valid_in | u64::from(number), Ordering::Relaxed);
         number
     }
 
@@ -228,15 +229,6 @@ impl Site {
         let sites = SITES.read().unwrap_or_else(PoisonError::into_inner);
         sites.registered.get((number as usize).checked_sub(1)?).copied()
     }
-}
-
-/// The lock of the table, held while the process forks.
-#[cfg(unix)]
-pub(super) type Held = RwLockWriteGuard<'static, Sites>;
-
-#[cfg(unix)]
-pub(super) fn hold() -> Held {
-    SITES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Calls `see` with the sites that have had a task, by number from 1. The table is locked
@@ -297,7 +289,7 @@ impl SiteRecord {
     pub(super) fn into_site(mut self) -> &'static Site {
         let function = self.function.take();
         let site: &'static Site = Box::leak(Box::new(Site::new(self.into_spec())));
-        site.function.get_or_init(|| function);
+        _ = site.function.set(function);
         site
     }
 

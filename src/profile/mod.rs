@@ -29,12 +29,12 @@ mod scope;
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 pub use runlore_events::profile::{Allocated, Figures, ProfileResult, Report, Snapshot, Summary};
 pub use scope::Scope;
 
-use runlore_core::once::{Guarded, Once};
+use runlore_core::fork::PerProcess;
 use runlore_core::store::write_file;
 use runlore_core::{Error, ErrorKind, Result};
 
@@ -59,15 +59,14 @@ pub fn profile(name: &str) -> Scope {
 
 /// Returns the profiler that [`profile`] uses.
 pub fn of_process() -> &'static Profiler {
-    static PROFILER: Once<Profiler> = Once::new();
-    PROFILER.get_or_init(Profiler::new)
+    static PROFILER: LazyLock<Profiler> = LazyLock::new(Profiler::new);
+    &PROFILER
 }
 
 /// Collects the results of scopes. Clones are cheap and share one collection. A forked child
-/// continues with the collection as it was, or with an empty one if another thread was changing it
-/// during the fork.
+/// begins with an empty one.
 #[derive(Debug, Clone, Default)]
-pub struct Profiler(Arc<Guarded<Collected>>);
+pub struct Profiler(Arc<PerProcess<Mutex<Collected>>>);
 
 #[derive(Debug, Default)]
 struct Collected {
@@ -99,27 +98,28 @@ impl Profiler {
 
     /// Returns the results of the scopes, in the order in which they ended.
     pub fn results(&self) -> Vec<ProfileResult> {
-        self.0.with_or_new(|collected| collected.results.iter().cloned().collect())
+        self.collected().results.iter().cloned().collect()
     }
 
     /// Returns the snapshots.
     pub fn snapshots(&self) -> Vec<Snapshot> {
-        self.0.with_or_new(|collected| collected.snapshots.iter().cloned().collect())
+        self.collected().snapshots.iter().cloned().collect()
     }
 
     /// Returns sums over all results, by name.
     pub fn summary(&self) -> Summary {
-        self.0.with_or_new(|collected| collected.summary.clone())
+        self.collected().summary.clone()
     }
 
     /// Returns the summary, the results and the snapshots.
     pub fn report(&self) -> Report {
-        self.0.with_or_new(|collected| Report {
+        let collected = self.collected();
+        Report {
             summary: collected.summary.clone(),
             results: collected.results.iter().cloned().collect(),
             snapshots: collected.snapshots.iter().cloned().collect(),
             dropped: collected.dropped,
-        })
+        }
     }
 
     /// Writes the report as JSON. The file is replaced atomically, and missing folders are created.
@@ -138,20 +138,22 @@ impl Profiler {
 
     /// Forgets everything.
     pub fn clear(&self) {
-        self.0.with_or_new(|collected| *collected = Collected::default());
+        *self.collected() = Collected::default();
     }
 
     fn add(&self, result: &ProfileResult) {
-        self.0.with_or_new(|collected| {
-            collected.summary.add(result);
-            keep(collected, |collected| &mut collected.results, result.clone());
-        });
+        let mut collected = self.collected();
+        collected.summary.add(result);
+        keep(&mut collected, |collected| &mut collected.results, result.clone());
     }
 
     fn note(&self, snapshot: &Snapshot) {
-        self.0.with_or_new(|collected| {
-            keep(collected, |collected| &mut collected.snapshots, snapshot.clone());
-        });
+        let mut collected = self.collected();
+        keep(&mut collected, |collected| &mut collected.snapshots, snapshot.clone());
+    }
+
+    fn collected(&self) -> MutexGuard<'_, Collected> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -184,10 +186,9 @@ mod tests {
         let user = std::thread::spawn({
             let profiler = profiler.clone();
             move || {
-                profiler.0.with_or_new(|_| {
-                    begun.send(()).unwrap();
-                    may_go_on.recv().unwrap();
-                });
+                let _collected = profiler.collected();
+                begun.send(()).unwrap();
+                may_go_on.recv().unwrap();
             }
         });
         has_begun.recv().unwrap();

@@ -1,28 +1,46 @@
 //! The settings of this process, loaded once, on first use.
 
+use std::sync::OnceLock;
+
 use crate::notice::notice;
-use crate::once::Once;
 use crate::record::{Limits, hash, redact};
 use crate::settings::Settings;
 use crate::store::{is_known, set_file_mode};
 use crate::{Error, ErrorKind, Result};
 
-static SETTINGS: Once<Settings> = Once::new();
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 /// Returns the settings of this process. Problems in a file are reported once, and the rest of the
 /// file is used.
 pub fn settings() -> &'static Settings {
-    SETTINGS.get_or_init(|| {
-        let loaded = Settings::load();
-        for problem in loaded.problems() {
-            notice(&problem.to_string());
-        }
-        for unheard in not_in_force(&loaded.settings) {
+    SETTINGS.get().unwrap_or_else(load)
+}
+
+#[cold]
+fn load() -> &'static Settings {
+    let loaded = Settings::load();
+    let problems: Vec<String> = loaded.problems().iter().map(ToString::to_string).collect();
+    let (settings, is_first) = install(loaded.settings);
+    // Another thread may have been faster, and has reported the problems.
+    if is_first {
+        problems.iter().for_each(|problem| notice(problem));
+        for unheard in not_in_force(settings) {
             notice(&format!("{unheard} is not in this version: the setting has no effect"));
         }
-        apply(&loaded.settings);
-        loaded.settings
-    })
+    }
+    settings
+}
+
+/// Uses these settings, unless others are in use already. Returns those in use, and whether they
+/// are these.
+fn install(settings: Settings) -> (&'static Settings, bool) {
+    let mut is_first = false;
+    let installed = SETTINGS.get_or_init(|| {
+        is_first = true;
+        apply(&settings);
+        settings
+    });
+    (installed, is_first)
 }
 
 /// Uses these settings in this process instead of looking for a file.
@@ -38,13 +56,7 @@ pub fn settings() -> &'static Settings {
 /// # Ok::<(), runlore::Error>(())
 /// ```
 pub fn configure(settings: Settings) -> Result<()> {
-    let mut installed = false;
-    SETTINGS.get_or_init(|| {
-        installed = true;
-        apply(&settings);
-        settings
-    });
-    if installed {
+    if install(settings).1 {
         return Ok(());
     }
     Err(Error::new(

@@ -1,8 +1,10 @@
 //! The rank and job of this process in a distributed job, read from the environment.
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
-use crate::once::Once;
+use crate::fork::get_or_make;
 
 /// The position of this process in a distributed job. `None` for values that the environment does
 /// not have.
@@ -34,8 +36,8 @@ pub const JOBS: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
 impl Identity {
     /// Returns the identity of this process. It does not change.
     pub fn of_process() -> &'static Self {
-        static IDENTITY: Once<Identity> = Once::new();
-        IDENTITY.get_or_init(|| Self::from(|name| std::env::var(name).ok()))
+        static IDENTITY: OnceLock<Identity> = OnceLock::new();
+        get_or_make(&IDENTITY, || Self::from(|name| std::env::var(name).ok()))
     }
 
     fn from(variable: impl Fn(&str) -> Option<String>) -> Self {

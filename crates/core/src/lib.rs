@@ -18,6 +18,8 @@ pub mod file_size;
 #[doc(hidden)]
 pub mod file_system;
 #[doc(hidden)]
+pub mod fork;
+#[doc(hidden)]
 pub mod host;
 #[doc(hidden)]
 pub mod identity;
@@ -25,8 +27,6 @@ pub mod identity;
 pub mod json;
 #[doc(hidden)]
 pub mod notice;
-#[doc(hidden)]
-pub mod once;
 pub mod record;
 #[doc(hidden)]
 pub mod resident;
@@ -36,8 +36,6 @@ pub mod settings;
 pub mod store;
 #[doc(hidden)]
 pub mod text;
-#[doc(hidden)]
-pub mod this_process;
 #[doc(hidden)]
 pub mod thread;
 pub mod tree;

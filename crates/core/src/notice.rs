@@ -4,20 +4,21 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::file_size;
+use crate::fork::PerProcess;
 use crate::record::redact::hide_secrets;
 
 /// The most different notices that are printed. A notice whose text changes with every record must
 /// not flood the terminal.
 const MOST: usize = 100;
 
-static TOLD: Mutex<Option<Told>> = Mutex::new(None);
+static TOLD: PerProcess<Mutex<Told>> = PerProcess::new();
 
 /// The notices so far.
 #[derive(Debug, Default)]
-pub struct Told {
+struct Told {
     /// How often each notice was repeated since the last report.
     repeated: HashMap<String, u64>,
     /// How many other notices were not printed.
@@ -54,12 +55,7 @@ impl Told {
     }
 }
 
-/// The locked notices, for holding the lock while the process forks.
-#[cfg(unix)]
-pub type Held = std::sync::MutexGuard<'static, Option<Told>>;
-
-#[cfg(unix)]
-pub fn hold() -> Held {
+fn told() -> MutexGuard<'static, Told> {
     TOLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -67,8 +63,7 @@ pub fn hold() -> Held {
 /// are ignored.
 pub fn notice(text: &str) {
     let text = &*hide_secrets(text, false);
-    let is_new =
-        TOLD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().count(text);
+    let is_new = told().count(text);
     if is_new {
         _ = write(&format!("runlore: {text}\n"));
     }
@@ -76,9 +71,7 @@ pub fn notice(text: &str) {
 
 /// Prints how many notices were not printed since the last call.
 pub fn report_repeated() {
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    let line = told.as_mut().and_then(Told::take_repeated);
-    drop(told);
+    let line = told().take_repeated();
     if let Some(line) = line {
         _ = write(&format!("runlore: {line}\n"));
     }

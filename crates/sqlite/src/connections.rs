@@ -2,16 +2,15 @@
 //! the reading connections.
 //!
 //! SQLite's locks belong to a process. A forked child inherits SQLite's bookkeeping of the locks,
-//! but not the locks themselves. Therefore no thread may be inside SQLite while the process forks.
+//! but not the locks themselves, and it cannot leave SQLite's state behind for a new one. Therefore
+//! no thread may be inside SQLite while the process forks, and a fork waits for that.
 //! Writing connections are closed before a fork and reopened when needed, and a child does not
 //! write to a file that its parent was reading.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{
-    LazyLock, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -53,6 +52,12 @@ struct Open {
 }
 
 fn table() -> MutexGuard<'static, Table> {
+    #[cfg(unix)]
+    at_fork::watch();
+    lock_table()
+}
+
+fn lock_table() -> MutexGuard<'static, Table> {
     let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
     if table.process != process {
@@ -84,26 +89,57 @@ impl Table {
     }
 }
 
-/// The locks on all of SQLite's state in this process, held while it forks.
-pub(crate) struct Held {
-    _reading: RwLockWriteGuard<'static, ()>,
-    _table: MutexGuard<'static, Table>,
-}
+#[cfg(unix)]
+mod at_fork {
+    use std::cell::RefCell;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{MutexGuard, PoisonError, RwLockWriteGuard};
 
-/// Waits until no thread is inside SQLite, and closes the writing connections. Keeps other threads
-/// out until the result is dropped.
-pub(crate) fn hold() -> Held {
-    let reading = READING.write().unwrap_or_else(PoisonError::into_inner);
-    let mut table = table();
-    let paths: Vec<_> = table.writers.keys().cloned().collect();
-    paths.iter().for_each(|path| _ = table.leave_lost(path));
-    for (_, open) in table.writers.values_mut() {
-        if let Some(open) = open.take() {
-            // A checkpoint would take too long here.
-            _ = open.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    use rusqlite::config::DbConfig;
+
+    use super::{READING, Table, lock_table};
+    use runlore_core::fork;
+
+    /// The locks on all of SQLite's state in this process.
+    type Locks = (RwLockWriteGuard<'static, ()>, MutexGuard<'static, Table>);
+
+    thread_local! {
+        /// The locks that this thread holds while it forks.
+        static LOCKS: RefCell<Option<Locks>> = const { RefCell::new(None) };
+    }
+
+    /// Makes forks wait until no thread is inside SQLite.
+    pub(super) fn watch() {
+        static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+        if !IS_WATCHED.load(Ordering::Relaxed) {
+            fork::around(before, after);
+            IS_WATCHED.store(true, Ordering::Relaxed);
         }
     }
-    Held { _reading: reading, _table: table }
+
+    /// It may be called twice, if two threads began to watch at once.
+    extern "C" fn before() {
+        _ = LOCKS.try_with(|locks| _ = locks.borrow_mut().get_or_insert_with(lock));
+    }
+
+    extern "C" fn after() {
+        _ = LOCKS.try_with(RefCell::take);
+    }
+
+    /// Waits until no thread is inside SQLite, and closes the writing connections.
+    fn lock() -> Locks {
+        let reading = READING.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = lock_table();
+        let paths: Vec<_> = table.writers.keys().cloned().collect();
+        paths.iter().for_each(|path| _ = table.leave_lost(path));
+        for (_, open) in table.writers.values_mut() {
+            if let Some(open) = open.take() {
+                // A checkpoint would take too long here.
+                _ = open.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+            }
+        }
+        (reading, table)
+    }
 }
 
 /// A handle for writing to a file.
@@ -334,6 +370,8 @@ impl Reader {
 /// Returns a guard that allows calls into SQLite. Hold it only briefly, because a fork waits for
 /// it.
 pub fn inside() -> RwLockReadGuard<'static, ()> {
+    #[cfg(unix)]
+    at_fork::watch();
     READING.read().unwrap_or_else(PoisonError::into_inner)
 }
 

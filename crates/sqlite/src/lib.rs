@@ -19,11 +19,6 @@ inventory::submit! {
     SourceEntry::new("sqlite", |uri| Ok(Box::new(SqliteSource::open(write::path_of(uri)?)?)))
 }
 
-#[cfg(unix)]
-inventory::submit! {
-    runlore_core::store::HoldForFork(|| Box::new(connections::hold()))
-}
-
 pub use connections::inside;
 pub use read::{SqliteSource, check_file};
 pub use write::SqliteStore;

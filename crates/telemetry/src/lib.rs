@@ -14,7 +14,6 @@ mod meminfo;
 #[doc(hidden)]
 pub mod memory_now;
 mod parts;
-mod per_process;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod portable;
 mod reasons;
@@ -47,15 +46,6 @@ pub use sensors::{Sensor, SensorState};
 pub use snapshot::{Named, Snapshot};
 pub use stored::{Amount, Resources, TaskTelemetry};
 pub use types::Types;
-
-/// Marks this process as a forked child, so that its next capture reopens all files.
-///
-/// It only sets atomics, so a `pthread_atfork` handler may call it.
-pub fn forget_after_fork() {
-    gpu::forget_after_fork();
-    #[cfg(target_os = "linux")]
-    linux::forget_after_fork();
-}
 
 /// Reads the energy counters again if the last reading is too old, so that no wrap-around is
 /// missed.

@@ -48,11 +48,12 @@ pub fn resident_now() -> Option<u64> {
 #[cfg(not(target_os = "linux"))]
 pub fn memory_now(_with_pressure: bool, _cache_from: f64) -> MemoryNow {
     use super::{TelemetryCapture, TelemetryType, Types};
-    use runlore_core::once::Once;
+    use runlore_core::fork::get_or_make;
+    use std::sync::OnceLock;
 
-    static CAPTURE: Once<TelemetryCapture> = Once::new();
+    static CAPTURE: OnceLock<TelemetryCapture> = OnceLock::new();
     let types = Types::from([TelemetryType::Mem, TelemetryType::ProcessInfo]);
-    let found = CAPTURE.get_or_init(|| TelemetryCapture::new(types)).capture();
+    let found = get_or_make(&CAPTURE, || TelemetryCapture::new(types)).capture();
     let process = found.process.and_then(|process| process.memory);
     let memory = found.memory.unwrap_or_default();
     MemoryNow {

@@ -18,7 +18,6 @@ use super::parts::{
     Cpu, Disk, DiskIo, DiskUsage, Energy, IoCounters, Memory, NetIo, Network, Process,
     ProcessMemory, Swap, Telemetry, VirtualMemory, percent,
 };
-use super::per_process::PerProcess;
 use super::reasons::{Missing, NOT_TOLD, told};
 use super::rolling::Rolling;
 use super::snapshot::{self, Named, Tenths};
@@ -26,6 +25,7 @@ use super::source::Source;
 use super::types::Types;
 use super::{TelemetryType, command, system_calls};
 use runlore_core::clock;
+use runlore_core::fork::PerProcess;
 
 /// The time after the first capture from which on percentages are available.
 const WATCHING_TIME: Duration =
@@ -55,11 +55,7 @@ impl Host {
     }
 
     fn capture(&self, types: Types, max_age: Duration) -> Telemetry {
-        self.capture_in(std::process::id(), types, max_age)
-    }
-
-    fn capture_in(&self, pid: u32, types: Types, max_age: Duration) -> Telemetry {
-        let mut state = self.0.of(pid).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, of, last)) = &state.last
             && *of == types
             && at.elapsed() < max_age
@@ -416,22 +412,28 @@ fn usage(disks: &Disks, missing: &mut Missing) -> Option<DiskUsage> {
     Some(DiskUsage { total, used, free, percent: percent(used, total) })
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
+#[allow(unsafe_code)]
 mod tests {
-    use std::sync::{Arc, mpsc};
-    use std::thread;
-
     use super::*;
 
     #[test]
     fn a_forked_child_waits_for_no_capture_of_its_parent() {
-        let (host, types) = (Arc::new(Host::new()), Types::from([TelemetryType::Mem]));
-        let pid = std::process::id();
-        let _captures = host.0.of(pid).lock().unwrap();
-        let (child, (done, captured)) = (Arc::clone(&host), mpsc::channel());
-        thread::spawn(move || done.send(child.capture_in(pid + 1, types, Duration::ZERO)).unwrap());
-        // Far longer than needed, so that a failing test ends.
-        let captured = captured.recv_timeout(Duration::from_secs(60)).expect("it waits for a lock");
-        assert!(captured.memory.is_some());
+        let (host, types) = (Host::new(), Types::from([TelemetryType::Mem]));
+        let _capture = host.0.lock().unwrap();
+        // SAFETY: the child captures and exits.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: plain system calls. The alarm ends a child that hangs.
+            unsafe { libc::alarm(60) };
+            let captured = host.capture(types, Duration::ZERO).memory.is_some();
+            // SAFETY: as above.
+            unsafe { libc::_exit(i32::from(captured)) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` is valid for the write, and the child is ours.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert!(libc::WIFEXITED(status), "it waits for a lock");
+        assert_eq!(libc::WEXITSTATUS(status), 1);
     }
 }

@@ -31,6 +31,7 @@ use super::{rings, task::Task};
 use runlore_core::config::settings;
 use runlore_core::context::Number;
 use runlore_core::file_size;
+use runlore_core::fork::PerProcess;
 use runlore_core::identity::Identity;
 use runlore_core::notice::notice;
 use runlore_core::settings::Durability;
@@ -50,8 +51,9 @@ const MOST_IDLE: usize = 4;
 const MOST: usize = 64;
 
 /// The sessions of this process. Idle ones are ordered by how long they have been idle, longest
-/// first.
-static SESSIONS: Mutex<Vec<Session>> = Mutex::new(Vec::new());
+/// first. In a forked child the files of the parent's sessions stay open, because closing them
+/// would touch their locks.
+static SESSIONS: PerProcess<Mutex<Vec<Session>>> = PerProcess::new();
 
 fn sessions() -> MutexGuard<'static, Vec<Session>> {
     SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -284,20 +286,4 @@ pub(super) fn remove_all() {
 /// Returns whether the session with this id belongs to this process.
 pub(super) fn is_own(id: &str) -> bool {
     sessions().iter().any(|session| session.id.to_string() == id)
-}
-
-/// The lock of the sessions, held while the process forks.
-#[cfg(unix)]
-pub(super) type Held = MutexGuard<'static, Vec<Session>>;
-
-#[cfg(unix)]
-pub(super) fn hold() -> Held {
-    sessions()
-}
-
-/// In a forked child, forgets the sessions: they belong to the parent. Their files stay open,
-/// because closing them would touch the locks.
-#[cfg(unix)]
-pub(super) fn disown() {
-    std::mem::forget(std::mem::take(&mut *sessions()));
 }

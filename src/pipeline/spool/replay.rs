@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use crate::pipeline::{recover, rings};
 use runlore_core::config::settings;
 use runlore_core::contain::contain;
 use runlore_core::file_size;
+use runlore_core::fork::PerProcess;
 use runlore_core::notice::notice;
-use runlore_core::once::Lock;
 use runlore_core::settings::Durability;
 use runlore_core::store::{RecordLines, Refused, RunInfo, Store, StoreChoice, take_refused};
 use runlore_core::{Error, ErrorKind, Result};
@@ -144,16 +145,16 @@ fn found(spool: &Path, is_wanted: impl Fn(Option<&str>) -> bool) -> Result<Found
 }
 
 /// Locked while records are being written, which the end of the process must not interrupt.
-static WRITING: Lock = Lock::new();
+static WRITING: PerProcess<Mutex<()>> = PerProcess::new();
 
 /// At the end of the process, makes sure that no replay is in the middle of a write, now or later.
 pub(in crate::pipeline) fn stand_still(patience: Duration) {
     let until = Instant::now() + patience;
     while Instant::now() < until {
-        if let Some(guard) = WRITING.try_lock() {
-            return std::mem::forget(guard);
+        match WRITING.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+            taken => return std::mem::forget(taken),
         }
-        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -199,7 +200,7 @@ fn write_spool(
 ) -> Result<()> {
     while let Some(frame) = left.next() {
         let length = frame.bytes.len() as u64;
-        let _whole = WRITING.lock();
+        let _whole = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         let (written, refused) = write_missing(store, RecordLines::from_bytes(frame.bytes))?;
         let count = refused.len() as u64;
         replayed.records += written.saturating_sub(count);

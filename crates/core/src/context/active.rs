@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Context;
+use crate::fork::PerProcess;
 use crate::record::Id;
 
 /// The number of a workflow in this process. 0 means none.
@@ -32,7 +33,7 @@ const OFF: u32 = 1;
 const FIRST_EPOCH: u32 = 2;
 
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
-static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
+static ACTIVE: PerProcess<Mutex<Vec<Active>>> = PerProcess::new();
 
 thread_local! {
     /// The last call of `resolve`: the state at that time, the argument, and the result. A result
@@ -113,21 +114,12 @@ pub fn is_any_running() -> bool {
     ACTIVE.try_lock().map_or(true, |active| !active.is_empty())
 }
 
-/// Forgets all workflows and the current task in a forked child: they are the parent's.
+/// In a forked child, stops recording: the workflows that are running are the parent's.
 #[cfg(unix)]
-pub fn forget_runs() {
-    std::mem::forget(std::mem::take(&mut *lock()));
-    Context::NONE.replace();
-    STATE.store(OFF, Ordering::Relaxed);
-}
-
-/// The locked list, for holding the lock while the process forks.
-#[cfg(unix)]
-pub(crate) type Held = MutexGuard<'static, Vec<Active>>;
-
-#[cfg(unix)]
-pub(crate) fn hold() -> Held {
-    lock()
+pub(super) fn forget_parent() {
+    if !is_undecided() {
+        STATE.store(OFF, Ordering::Relaxed);
+    }
 }
 
 /// Sets a state that no thread has seen yet, or `OFF`. The caller must hold the list's lock.

@@ -1,9 +1,11 @@
 //! Contexts that are passed to child processes in environment variables.
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Context, active};
-use crate::once::Once;
+use crate::fork::get_or_make;
 use crate::record::Id;
 
 /// The environment variable with the parent's context, as JSON.
@@ -23,9 +25,9 @@ pub struct Inherited {
 impl Inherited {
     /// Parses the context in the environment of this process.
     pub fn from_env() -> Option<&'static Self> {
-        static INHERITED: Once<Option<Inherited>> = Once::new();
+        static INHERITED: OnceLock<Option<Inherited>> = OnceLock::new();
         let read = || serde_json::from_str(&std::env::var(CONTEXT).ok()?).ok();
-        INHERITED.get_or_init(read).as_ref()
+        get_or_make(&INHERITED, read).as_ref()
     }
 
     /// Returns the id of the parent process's task.

@@ -9,6 +9,7 @@ use std::ops::AddAssign;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::fork::PerProcess;
 use crate::record::Id;
 use crate::usage::Usage;
 
@@ -32,18 +33,18 @@ impl AddAssign for Sums {
 
 /// Whether any context was ever passed on. Most programs never do, and need no lock then.
 static ANY: AtomicBool = AtomicBool::new(false);
-static HANDED: Mutex<Option<HashMap<Id, Sums>>> = Mutex::new(None);
+static HANDED: PerProcess<Mutex<HashMap<Id, Sums>>> = PerProcess::new();
 
 /// Creates the entry of a task whose context is passed on.
 pub fn expect(task: Id) {
     ANY.store(true, Ordering::Relaxed);
-    lock().get_or_insert_default().entry(task).or_default();
+    lock().entry(task).or_default();
 }
 
 /// Adds the usage of a child on another thread, if its parent is still open.
 pub fn add(parent: Id, sums: Sums) {
     if ANY.load(Ordering::Relaxed)
-        && let Some(sum) = lock().as_mut().and_then(|handed| handed.get_mut(&parent))
+        && let Some(sum) = lock().get_mut(&parent)
     {
         *sum += sums;
     }
@@ -54,18 +55,9 @@ pub fn take(task: Id) -> Sums {
     if !ANY.load(Ordering::Relaxed) {
         return Sums::default();
     }
-    lock().as_mut().and_then(|handed| handed.remove(&task)).unwrap_or_default()
+    lock().remove(&task).unwrap_or_default()
 }
 
-/// The locked entries, for holding the lock while the process forks.
-#[cfg(unix)]
-pub(super) type Held = MutexGuard<'static, Option<HashMap<Id, Sums>>>;
-
-#[cfg(unix)]
-pub(super) fn hold() -> Held {
-    lock()
-}
-
-fn lock() -> MutexGuard<'static, Option<HashMap<Id, Sums>>> {
+fn lock() -> MutexGuard<'static, HashMap<Id, Sums>> {
     HANDED.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -37,8 +37,6 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::process::Command;
 
-#[cfg(unix)]
-pub use active::forget_runs;
 pub use active::get as active;
 pub use active::{
     Active, Number, activate, deactivate, decided, enabled, is_any_running, is_undecided, stop,
@@ -268,14 +266,11 @@ impl Context {
     }
 }
 
-/// The locks of this module, for holding them while the process forks.
+/// In a forked child, forgets the current task and the workflows: they are the parent's.
 #[cfg(unix)]
-pub type Held = (active::Held, handed::Held);
-
-#[cfg(unix)]
-#[doc(hidden)]
-pub fn hold() -> Held {
-    (active::hold(), handed::hold())
+pub(crate) fn forget_parent() {
+    CURRENT.set(Context::NONE);
+    active::forget_parent();
 }
 
 /// Restores the previous context when dropped. Made by [`Context::enter`].

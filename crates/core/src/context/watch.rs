@@ -4,12 +4,12 @@
 //! current task in a slot of its own, which is read without a lock. Otherwise a task pays for one
 //! relaxed load only.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::{CURRENT, Context};
-use crate::once::Guarded;
+use crate::fork::{PerProcess, generation};
 use crate::record::Id;
 
 /// The number of watchers.
@@ -17,12 +17,13 @@ static WATCHING: AtomicU32 = AtomicU32::new(0);
 /// Changes when watching starts: slots written for earlier watchers may be outdated.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 /// The slots of all threads that have published a task.
-static SLOTS: Guarded<Vec<Weak<Slot>>> = Guarded::new(Vec::new());
+static SLOTS: PerProcess<Mutex<Vec<Weak<Slot>>>> = PerProcess::new();
 /// How many slots were ever added to `SLOTS`.
 static LISTED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    static SLOT: OnceCell<Arc<Slot>> = const { OnceCell::new() };
+    /// The thread's slot, and the generation of the process that lists it.
+    static SLOT: RefCell<Option<(u32, Arc<Slot>)>> = const { RefCell::new(None) };
 }
 
 /// The published task of one thread. The number is odd while the thread is writing.
@@ -75,19 +76,27 @@ pub(super) fn show(context: Context) {
 #[cold]
 fn show_anew(context: Context) {
     // While a thread's destructors run, it has no slot, and no task that a watcher needs.
-    _ = SLOT.try_with(|slot| slot.get_or_init(Slot::listed).show(context.task));
+    _ = SLOT.try_with(|slot| {
+        let mut slot = slot.borrow_mut();
+        let generation = generation();
+        slot.take_if(|(listed_in, _)| *listed_in != generation);
+        slot.get_or_insert_with(|| (generation, Slot::listed())).1.show(context.task);
+    });
 }
 
 impl Slot {
     fn listed() -> Arc<Self> {
         let slot = Arc::new(Self::default());
-        SLOTS.with(|slots| {
-            slots.retain(|slot| slot.strong_count() > 0);
-            slots.push(Arc::downgrade(&slot));
-        });
+        let mut slots = slots();
+        slots.retain(|slot| slot.strong_count() > 0);
+        slots.push(Arc::downgrade(&slot));
         LISTED.fetch_add(1, Ordering::Release);
         slot
     }
+}
+
+fn slots() -> MutexGuard<'static, Vec<Weak<Slot>>> {
+    SLOTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Watches the tasks of all threads until it is dropped. Sees the current task of the thread that
@@ -107,7 +116,7 @@ impl Watch {
             EPOCH.fetch_add(1, Ordering::Relaxed);
         }
         show(CURRENT.get());
-        let first = SLOT.try_with(|slot| slot.get().cloned()).ok().flatten();
+        let first = SLOT.try_with(|slot| Some(slot.borrow().as_ref()?.1.clone())).ok().flatten();
         Self { first, slots: Vec::new(), listed: 0 }
     }
 
@@ -117,7 +126,7 @@ impl Watch {
         found.clear();
         let listed = LISTED.load(Ordering::Acquire);
         if self.listed != listed {
-            SLOTS.with(|slots| self.slots.clone_from(slots));
+            self.slots.clone_from(&slots());
             self.listed = listed;
         }
         found.extend(self.first.as_ref().and_then(|slot| slot.look()));

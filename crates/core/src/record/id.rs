@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::clock;
+use crate::{clock, fork};
 
 /// The id of a task or workflow: a UUID version 7. Ids sort by creation time.
 ///
@@ -58,9 +58,10 @@ impl Id {
         NonZeroU128::new(bits).map(Self)
     }
 
-    /// Resets this thread's sequence, so that a forked child does not repeat its parent's ids.
+    /// In a forked child, forgets this thread's sequence, so that the child does not repeat its
+    /// parent's ids.
     #[cfg(unix)]
-    pub fn reseed_thread() {
+    pub(crate) fn forget_sequence() {
         SEQUENCE.set(0);
     }
 
@@ -101,6 +102,8 @@ fn hex(number: u32) -> [u8; 8] {
 
 #[cold]
 fn seed() -> u64 {
+    // A fork must be noticed from now on.
+    fork::generation();
     let mut bytes = [0; 8];
     if getrandom::fill(&mut bytes).is_err() {
         // Without a random source, mix values that differ between threads and processes.

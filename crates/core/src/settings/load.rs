@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -15,14 +16,14 @@ use super::problem::{Problem, Severity};
 use super::reader::{Place, Reader};
 use super::setting::Setting as _;
 use super::types::Settings;
-use crate::once::Once;
+use crate::fork::get_or_make;
 
 /// The documented default settings: the text of `settings.yaml`.
 pub const DEFAULT_YAML: &str = include_str!("../../settings.yaml");
 
 impl Default for Settings {
     fn default() -> Self {
-        static DEFAULT: Once<Settings> = Once::new();
+        static DEFAULT: OnceLock<Settings> = OnceLock::new();
         let read = || {
             let mut settings = Settings::blank();
             if let Ok(Some(node)) = node::parse(DEFAULT_YAML) {
@@ -30,7 +31,7 @@ impl Default for Settings {
             }
             settings
         };
-        DEFAULT.get_or_init(read).clone()
+        get_or_make(&DEFAULT, read).clone()
     }
 }
 

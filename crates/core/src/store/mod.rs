@@ -21,7 +21,6 @@ mod sink;
 #[doc(hidden)]
 pub mod unrecovered;
 
-use std::any::Any;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -300,18 +299,6 @@ pub fn open_left(uri: &str, folder: &Path, run: &RunInfo) -> Result<Box<dyn Stor
     let entry = StoreEntry::of(uri).ok_or_else(|| unknown_scheme(scheme))?;
     let check = entry.recovers.ok_or_else(|| unknown_scheme(scheme))?;
     (entry.open)(&check(uri, folder)?, run)
-}
-
-/// A hook that locks what a store must not use while the process forks. The returned value is
-/// dropped after the fork, in both processes.
-#[derive(Debug)]
-pub struct HoldForFork(pub fn() -> Box<dyn Any>);
-
-inventory::collect!(HoldForFork);
-
-/// Calls all [`HoldForFork`] hooks and returns the locks that they took.
-pub fn hold_for_fork() -> Vec<Box<dyn Any>> {
-    inventory::iter::<HoldForFork>().map(|hook| (hook.0)()).collect()
 }
 
 /// A hook that runs before a folder of records is read. It completes the runs of dead processes.

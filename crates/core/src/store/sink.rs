@@ -1,11 +1,12 @@
 //! Writes records from any source to a store: for copies, and for programs that make their own
 //! records.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::{RecordKind, RecordLines, Refused, RunInfo, Store, StoreChoice};
 use super::{take_refused, write_record};
-use crate::once::Once;
+use crate::fork::get_or_make;
 use crate::record::{Id, Record};
 use crate::settings::Settings;
 use crate::{Result, file_size};
@@ -117,8 +118,8 @@ impl Sink {
         pid: u32,
     ) -> Result<Self> {
         // The user's retention limits must not apply here.
-        static SETTINGS: Once<Settings> = Once::new();
-        let settings = SETTINGS.get_or_init(|| {
+        static SETTINGS: OnceLock<Settings> = OnceLock::new();
+        let settings = get_or_make(&SETTINGS, || {
             let mut settings = Settings::default();
             // No task waits here, so a store that other processes write to may take its time.
             settings.recorder.max_wait_ms = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use super::sleep::Sleep;
 use super::statistics::TrackerStatistics;
 use super::timeline::Timeline;
 use crate::events::{SessionSummary, TelemetryEvent};
-use runlore_core::this_process;
+use runlore_core::fork::generation;
 
 /// How long to wait until a request is served: a collector may hang.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Shared {
     /// The process that has the thread. A forked child does not have it.
-    pid: u32,
+    generation: u32,
     core: Mutex<Core>,
     pub(super) begun: Begun,
     pub(super) sleep: Sleep,
@@ -51,7 +51,7 @@ pub(super) struct Begun {
 impl Shared {
     pub(super) fn new(core: Core, outgoing: Option<Outgoing>) -> Self {
         Self {
-            pid: this_process::id(),
+            generation: generation(),
             begun: Begun { session: core.summary(), statistics: core.first_statistics() },
             core: Mutex::new(core),
             sleep: Sleep::default(),
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     pub(super) fn is_of_this_process(&self) -> bool {
-        self.pid == this_process::id()
+        self.generation == generation()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {

@@ -1,16 +1,18 @@
 //! Process exit: libraries are torn down then, and no thread may be inside them.
 #![cfg_attr(unix, allow(unsafe_code))]
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[cfg(unix)]
 use std::time::{Duration, Instant};
+
+use runlore_core::fork::PerProcess;
 
 /// How long the process waits for a driver before it exits.
 #[cfg(unix)]
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Number of threads that are inside a vendor's library.
-static INSIDE: AtomicUsize = AtomicUsize::new(0);
+static INSIDE: PerProcess<AtomicUsize> = PerProcess::new();
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 /// A guard for a thread that is inside a vendor's library.
@@ -51,19 +53,5 @@ extern "C" fn wait() {
     let until = Instant::now() + PATIENCE;
     while INSIDE.load(Ordering::SeqCst) > 0 && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Resets the counter in a forked child, which has none of the threads that were inside.
-pub(crate) fn forget_after_fork() {
-    INSIDE.store(0, Ordering::SeqCst);
-}
-
-/// Resets the counter if this process was forked without a call of [`forget_after_fork`].
-pub(super) fn forget_if_forked() {
-    static PROCESS: AtomicU32 = AtomicU32::new(0);
-    let process = std::process::id();
-    if PROCESS.swap(process, Ordering::SeqCst) != process {
-        forget_after_fork();
     }
 }

@@ -23,7 +23,6 @@ mod reading;
 )]
 mod visible;
 
-pub(super) use ending::forget_after_fork;
 pub use info::{GpuDevice, GpuInfo};
 pub(super) use open::Asked;
 #[cfg(target_os = "linux")]

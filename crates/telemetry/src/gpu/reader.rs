@@ -15,8 +15,8 @@ use super::ending::{self, Inside};
 use super::info::GpuInfo;
 use super::open::{Asked, OpenGpus};
 use super::reading::{Reading, Wanted};
-use crate::per_process::PerProcess;
 use runlore_core::contain::contain;
+use runlore_core::fork::PerProcess;
 use runlore_core::settings::GpuVendor;
 
 /// How long a task waits for a reading.
@@ -120,7 +120,7 @@ impl Gpus {
     }
 
     fn desk(&self) -> &Arc<Desk> {
-        self.desks.of(std::process::id())
+        &self.desks
     }
 
     /// Requests a reading without waiting. A reading that is at most `max_age` old is used instead
@@ -240,7 +240,6 @@ impl Drop for Gpus {
 
 impl Default for Desk {
     fn default() -> Self {
-        ending::forget_if_forked();
         Self { state: Mutex::default(), work: Condvar::new(), done: Condvar::new() }
     }
 }

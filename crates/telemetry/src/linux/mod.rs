@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub(super) use kernel::Kernel;
 pub(super) use proc_file::ProcFile;
-pub(super) use shared::{forget_after_fork, of_this_process};
+pub(super) use shared::of_this_process;
 
 use self::cpu::CpuLines;
 use self::descriptors::Numbers;
@@ -40,7 +40,7 @@ use super::reasons::Missing;
 use super::rolling::Rolling;
 use super::snapshot::{self, Description, OpenList, put_bytes, put_integer};
 use super::types::Types;
-use runlore_core::{clock, this_process};
+use runlore_core::clock;
 
 /// Why the first captures have no percentages.
 const TOO_SOON: &str =
@@ -145,7 +145,7 @@ impl Host {
         Self {
             root: root.to_owned(),
             is_live: root == Path::new("/"),
-            pid: this_process::id(),
+            pid: std::process::id(),
             stat: file("proc/stat"),
             meminfo: file("proc/meminfo"),
             vmstat: file("proc/vmstat"),

@@ -4,13 +4,14 @@
 //! texts have none. The rule for such a position then examines the text there.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use memchr::memmem;
 
 use super::matcher::Matcher;
 use super::names::{self, Class};
 use super::{arguments, assigned, shapes, urls};
-use crate::once::Once;
+use crate::fork::get_or_make;
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,11 +95,11 @@ const RULES: &[(&[&str], Rule)] = &[
     (shapes::AMAZON, amazon_id),
 ];
 
-static MATCHER: Once<Matcher<(Rule, &'static str)>> = Once::new();
+static MATCHER: OnceLock<Matcher<(Rule, &'static str)>> = OnceLock::new();
 
 /// The matcher that includes the names from the settings. It is separate, because the settings may
 /// be read after the first text was searched.
-static WITH_ADDED_NAMES: Once<Matcher<(Rule, &'static str)>> = Once::new();
+static WITH_ADDED_NAMES: OnceLock<Matcher<(Rule, &'static str)>> = OnceLock::new();
 
 fn matcher() -> Matcher<(Rule, &'static str)> {
     let (added_short, added): (Vec<_>, Vec<_>) =
@@ -137,7 +138,7 @@ pub(super) fn secrets(text: &str, is_cut: bool) -> Vec<Found> {
         return Vec::new();
     }
     let kept = if names::are_configured() { &WITH_ADDED_NAMES } else { &MATCHER };
-    let matcher = kept.get_or_init(matcher);
+    let matcher = get_or_make(kept, matcher);
     let mut scan =
         Scan { text, is_cut, found: Vec::new(), clean_to: 0, name_end: 0, command_end: 0 };
     scan.beginning();

@@ -3,7 +3,7 @@
 //! Names are compared word by word. `db_password`, `dbPassword` and `DB-PASSWORD` are therefore
 //! treated alike, while `tokens_per_sec`, `primary_key` and `compass` are not secret.
 
-use crate::once::Once;
+use std::sync::OnceLock;
 
 /// How secret a value is according to its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ struct Custom {
     allowed: Vec<Vec<String>>,
 }
 
-static CUSTOM: Once<Custom> = Once::new();
+static CUSTOM: OnceLock<Custom> = OnceLock::new();
 
 /// Sets the names to hide and the names to leave visible. Only the first call with any names has an
 /// effect.
@@ -42,7 +42,7 @@ pub(crate) fn configure(hidden: &[String], allowed: &[String]) {
     };
     let custom = Custom { hidden: words(hidden), allowed: words(allowed) };
     if !(custom.hidden.is_empty() && custom.allowed.is_empty()) {
-        CUSTOM.get_or_init(|| custom);
+        _ = CUSTOM.set(custom);
     }
 }
 
