@@ -68,7 +68,8 @@ impl RunAnalysis {
     /// use runlore::analyze::{RunAnalysis, Thresholds};
     ///
     /// # let file = std::env::temp_dir().join(format!("runlore-doc-analysis-{}.jsonl", std::process::id()));
-    /// # std::fs::write(&file, r#"{"type":"workflow","workflow_id":"w","name":"train","started_at":0.0,"ended_at":10.0}"#)?;
+    /// # let run = r#"{"type":"workflow","workflow_id":"w","name":"train","started_at":0.0,"ended_at":9.0}"#;
+    /// # std::fs::write(&file, run)?;
     /// let records = Provenance::open(&file)?;
     /// let mut thresholds = Thresholds::default();
     /// thresholds.set("outlier_factor=5")?;
