@@ -194,7 +194,7 @@ impl Form {
     fn base64(&mut self, bytes: &[u8], budget: &mut Budget) -> Done {
         self.put(b's', (bytes.len().div_ceil(3) as u64 * 4).to_le_bytes());
         // Only the last block needs padding, because the others are whole groups of three bytes.
-        for block in bytes.chunks(BLOCK / 4 * 3) {
+        for block in bytes.chunks(3 * BLOCK) {
             self.bytes.extend_from_slice(base64(block).as_bytes());
             self.watch_clock(budget)?;
         }
