@@ -14,12 +14,12 @@ pub(crate) fn text(tokens: TokenStream) -> String {
 }
 
 /// Line and column.
-type Place = (usize, usize);
+type LineColumn = (usize, usize);
 
 #[derive(Default)]
 struct Text {
     written: String,
-    end: Option<Place>,
+    end: Option<LineColumn>,
 }
 
 impl Text {
@@ -46,7 +46,7 @@ impl Text {
         }
     }
 
-    fn word(&mut self, word: &str, start: Place, end: Place) {
+    fn word(&mut self, word: &str, start: LineColumn, end: LineColumn) {
         if word.is_empty() {
             return;
         }
@@ -58,7 +58,7 @@ impl Text {
     }
 }
 
-fn places(span: Span) -> (Place, Place) {
+fn places(span: Span) -> (LineColumn, LineColumn) {
     let span = span.unwrap();
     let place = |span: proc_macro::Span| (span.line(), span.column());
     (place(span.start()), place(span.end()))

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::inspect::push_outstanding;
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
-use crate::pipeline::{Site, shed};
+use crate::pipeline::{Site, shrink};
 use runlore_core::contain::contain;
 use runlore_core::record::redact::hide_secrets;
 use runlore_core::record::{Absent, Budget, Encoder, Hashing, Limits, Secrecy};
@@ -98,7 +98,7 @@ pub(crate) fn push_value(
 ) {
     if items.len() > MAX_ITEMS && kind == ItemKind::Generated && matches!(key, Key::Name(_)) {
         // Outputs added by name arrive while the task runs, possibly without end.
-        shed::forget_old(items, MAX_ITEMS / 2);
+        shrink::forget_old(items, MAX_ITEMS / 2);
     }
     let too_much = items.len() > MAX_ITEMS;
     let mut is_outstanding = false;

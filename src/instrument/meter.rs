@@ -19,8 +19,8 @@ use runlore_core::alloc::PeakScope;
 use runlore_core::clock;
 use runlore_core::config::settings;
 use runlore_core::context::Context;
-use runlore_core::context::handed;
-use runlore_core::context::handed::Sums;
+use runlore_core::context::remote_usage;
+use runlore_core::context::remote_usage::Sums;
 use runlore_core::fork::{PerProcess, generation, get_or_make};
 use runlore_core::record::Id;
 use runlore_core::usage;
@@ -280,7 +280,7 @@ impl Meter {
             leave_out(used.since(before), end_ns);
         }
         if let Some(task) = self.task {
-            self.children += handed::take(task);
+            self.children += remote_usage::take(task);
         }
         let inclusive = self.own + self.children.used;
         let begun_since = BEGUN.load(Ordering::Relaxed) - self.begun;
@@ -312,7 +312,7 @@ impl Meter {
             around.map(|around| around.children += sums).is_some()
         });
         if !is_here {
-            handed::add(parent, sums);
+            remote_usage::add(parent, sums);
         }
     }
 }

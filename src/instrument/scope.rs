@@ -21,8 +21,8 @@ use runlore_core::clock;
 use runlore_core::contain::contain;
 use runlore_core::context;
 use runlore_core::context::Context;
-use runlore_core::context::handed;
-use runlore_core::context::handed::Sums;
+use runlore_core::context::remote_usage;
+use runlore_core::context::remote_usage::Sums;
 use runlore_core::record::redact::hide_secrets;
 use runlore_core::record::{Budget, Encoder, Hashing, Id, Limits, Secrecy};
 use runlore_telemetry::TelemetryChoice;
@@ -359,8 +359,8 @@ impl TaskGuard {
     pub fn child_used(&mut self, used: &ChildUsage) {
         let Some((begun, _)) = &self.begun else { return };
         if self.meter.is_some() {
-            handed::expect(begun.id);
-            handed::add(begun.id, Sums { used: used.as_threads(), ..Sums::default() });
+            remote_usage::expect(begun.id);
+            remote_usage::add(begun.id, Sums { used: used.as_threads(), ..Sums::default() });
         }
         push_item(&mut self.items, ItemKind::ChildUsage, Key::Index(0), |items| {
             Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).serialize(used);

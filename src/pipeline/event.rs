@@ -200,7 +200,7 @@ pub(crate) enum ItemKind {
     Measured = 15,
     /// The usage of a process that the task ran, as a value.
     ChildUsage = 16,
-    /// How many outputs were dropped, see `shed`.
+    /// How many outputs were dropped, see `shrink`.
     Forgotten = 17,
     /// A group that is an id, as most are.
     GroupId = 18,

@@ -122,8 +122,8 @@ impl<'j> Object<'j> {
     ) -> Done {
         self.separate();
         match name {
-            Name::Known(name) => self.to.extend_from_slice(name.json.as_bytes()),
-            Name::Told(name) => {
+            Name::Static(name) => self.to.extend_from_slice(name.json.as_bytes()),
+            Name::Dynamic(name) => {
                 match is_plain(name) {
                     true => quoted(self.to, name),
                     false => serde_json::to_writer(&mut *self.to, name)?,
@@ -178,16 +178,16 @@ impl<'j> Object<'j> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Name<'a> {
     /// A name that many records share.
-    Known(&'a KnownName),
-    Told(&'a str),
+    Static(&'a KnownName),
+    Dynamic(&'a str),
 }
 
 impl<'a> Name<'a> {
     #[inline]
     pub(super) fn text(self) -> &'a str {
         match self {
-            Self::Known(name) => name.text,
-            Self::Told(name) => name,
+            Self::Static(name) => name.text,
+            Self::Dynamic(name) => name,
         }
     }
 }
@@ -275,7 +275,7 @@ mod tests {
         object.field(key!("last"), &[1, 2]).unwrap();
         object.open(key!("inner"));
         let known = KnownName::new("\"");
-        for name in [Name::Told("plain"), Name::Known(&known), Name::Told("\\")] {
+        for name in [Name::Dynamic("plain"), Name::Static(&known), Name::Dynamic("\\")] {
             object.named(name, |to| serde_json::to_writer(to, &1)).unwrap();
         }
         object.close();

@@ -183,17 +183,17 @@ pub(crate) struct CallSite {
 }
 
 /// Call sites of tasks without a [`Site`](super::Site), by their location.
-static PLACES: [Place; 256] =
-    [const { Place { key: AtomicU64::new(0), site: CallSite::new() } }; 256];
+static PLACES: [PlaceEntry; 256] =
+    [const { PlaceEntry { key: AtomicU64::new(0), site: CallSite::new() } }; 256];
 
 #[derive(Debug)]
-struct Place {
+struct PlaceEntry {
     /// A hash of the source location, 0 if this entry is free.
     key: AtomicU64,
     site: CallSite,
 }
 
-impl Place {
+impl PlaceEntry {
     /// Claims the entry if it is free. Returns whether it belongs to this key.
     fn is_of(&self, key: u64) -> bool {
         let taken = self.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed);
@@ -214,7 +214,7 @@ impl CallSite {
         Self::of_key(&PLACES, mixed | 1)
     }
 
-    fn of_key(places: &[Place], key: u64) -> &Self {
+    fn of_key(places: &[PlaceEntry], key: u64) -> &Self {
         let first = (key >> 32) as usize;
         let mut tried = (first..first + places.len()).map(|at| &places[at % places.len()]);
         // If the table is full, the remaining sites share one entry and its plan.
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn places_share_a_site_only_when_all_are_taken() {
-        let places = [(); 4].map(|()| Place { key: AtomicU64::new(0), site: CallSite::new() });
+        let places = [(); 4].map(|()| PlaceEntry { key: AtomicU64::new(0), site: CallSite::new() });
         let keys = [1_u64, 1 | 4 << 32, 3 | 8 << 32, 1 | 7 << 32];
         let site = |key| std::ptr::from_ref(CallSite::of_key(&places, key));
         let sites = keys.map(site);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::event::{Add, End, Kind, Start, bytes_of};
 use super::overflow::Frame;
 use super::ring::{END_ROOM, Ring};
-use super::{recorder, rings, shed, stats};
+use super::{recorder, rings, shrink, stats};
 use runlore_core::clock;
 use runlore_core::config::settings;
 use runlore_core::context::Number;
@@ -128,7 +128,7 @@ fn fitting<'i>(ring: &Ring, items: &'i [u8]) -> Option<Cow<'i, [u8]>> {
     if items.len() <= room {
         return Some(Cow::Borrowed(items));
     }
-    shed::to_fit(items, room).map(Cow::Owned)
+    shrink::to_fit(items, room).map(Cow::Owned)
 }
 
 /// Appends an event to the overflow, if the settings allow it.

@@ -1,4 +1,4 @@
-//! The writer's side of one workflow: its current batch, and a lane for each of its stores.
+//! The writer's side of one workflow: its current batch, and a queue for each of its stores.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use super::ending::Ending;
 use super::event::ItemKind;
-use super::lane::{Lane, Last};
 use super::overhead::{self, Reading};
 use super::progress::Progress;
 use super::recorder;
 use super::resources::Readings;
 use super::session;
 use super::stats::{self, Totals};
+use super::store_queue::{Last, StoreQueue};
 use super::task::Task;
 use super::view::{Common, TaskView};
 use runlore_core::Result;
@@ -97,7 +97,7 @@ impl RunValues {
 pub(super) struct Run {
     number: Number,
     name: String,
-    lanes: Vec<Lane>,
+    queues: Vec<StoreQueue>,
     common: Common,
     /// Its record: the first one, and after the end the one that was stored last. `None` if another
     /// process started the workflow and this one has nothing to add.
@@ -205,14 +205,14 @@ impl Run {
         });
         let name = spec.name.clone();
         let info = RunInfo::new(spec.workflow_id, spec.name, std::process::id(), settings());
-        let lanes = spec.stores.into_iter().enumerate();
-        let lanes = lanes.map(|(at, store)| Lane::new(spec.number, store, &info, at == 0));
+        let queues = spec.stores.into_iter().enumerate();
+        let queues = queues.map(|(at, store)| StoreQueue::new(spec.number, store, &info, at == 0));
         let around =
             spec.workflow.as_ref().and_then(|it| it.parent_task_id.as_deref()?.parse().ok());
         let mut run = Self {
             number: spec.number,
             name,
-            lanes: lanes.collect(),
+            queues: queues.collect(),
             common,
             around,
             workflow: spec.workflow,
@@ -276,7 +276,7 @@ impl Run {
         if old || self.batch.records.len() >= recorder.flush_records as usize {
             self.write_batch();
         }
-        self.lanes.iter_mut().for_each(|lane| lane.catch_up(now));
+        self.queues.iter_mut().for_each(|queue| queue.catch_up(now));
         self.try_to_close();
     }
 
@@ -306,7 +306,7 @@ impl Run {
             return;
         }
         let lines = Arc::new(lines);
-        self.lanes.iter_mut().for_each(|lane| lane.show_open(&lines));
+        self.queues.iter_mut().for_each(|queue| queue.show_open(&lines));
     }
 
     /// Ends the run: writes the last tasks, the open ones, and the workflow's last record.
@@ -321,7 +321,7 @@ impl Run {
         }
         self.ended = true;
         self.ended_ns = end.monotonic_ns;
-        self.lanes.iter_mut().for_each(Lane::begin_end);
+        self.queues.iter_mut().for_each(StoreQueue::begin_end);
         self.write_batch();
         let mut lines = Lines::default();
         for task in open {
@@ -370,9 +370,9 @@ impl Run {
                 ("overhead_percent".to_owned(), self.overhead_percent.into()),
             ]);
             more.extend(self.readings.joules());
-            for lane in &mut self.lanes {
+            for queue in &mut self.queues {
                 let (workflow, more) = (workflow.clone(), more.clone());
-                lane.end_with(Last { workflow, totals, more });
+                queue.end_with(Last { workflow, totals, more });
             }
         }
         self.close(answer);
@@ -419,28 +419,29 @@ impl Run {
     fn try_to_close(&mut self) {
         let Some(closing) = &mut self.closing else { return };
         let now = Instant::now();
-        let written = self.lanes.iter().map(Lane::bytes_written).sum();
+        let written = self.queues.iter().map(StoreQueue::bytes_written).sum();
         if closing.written != written {
             (closing.written, closing.moved) = (written, now);
         }
-        let is_at_work = self.lanes.iter().any(Lane::is_at_work) && now < closing.moved + STALLED;
+        let is_at_work =
+            self.queues.iter().any(StoreQueue::is_at_work) && now < closing.moved + STALLED;
         if closing.moved == now || is_at_work {
             closing.until = closing.at_latest.min(now + LAST_TRY);
         }
-        let until = match self.lanes.iter().any(Lane::is_only_chance) {
+        let until = match self.queues.iter().any(StoreQueue::is_only_chance) {
             true => closing.at_latest,
             false => closing.until,
         };
-        if !self.lanes.iter().all(Lane::is_done) && now < until {
-            closing.progress.show(now, self.lanes.iter().map(Lane::waiting).sum());
+        if !self.queues.iter().all(StoreQueue::is_done) && now < until {
+            closing.progress.show(now, self.queues.iter().map(StoreQueue::waiting).sum());
             return;
         }
         let answer = self.closing.take().and_then(|closing| closing.answer);
         let mut result = Ok(());
-        let mut totals = self.lanes.first().map(|lane| lane.totals(&self.totals));
+        let mut totals = self.queues.first().map(|queue| queue.totals(&self.totals));
         let mut spooled = 0;
-        for lane in &mut self.lanes {
-            let closed = lane.close();
+        for queue in &mut self.queues {
+            let closed = queue.close();
             spooled += closed.spooled;
             if let Err(error) = &closed.result {
                 notice(&error.to_string());
@@ -469,28 +470,28 @@ impl Run {
     /// Passes records to every store. Returns the lines if no store needs them any more.
     fn send(&mut self, lines: Lines) -> Option<Lines> {
         let lines = Arc::new(lines);
-        self.lanes.iter_mut().for_each(|lane| lane.send(&lines));
+        self.queues.iter_mut().for_each(|queue| queue.send(&lines));
         Arc::into_inner(lines)
     }
 
     /// Moves batches in memory to disk, because the rings need room.
     pub(super) fn spill(&mut self) {
-        self.lanes.iter_mut().for_each(Lane::spill);
+        self.queues.iter_mut().for_each(StoreQueue::spill);
     }
 
     /// Returns whether a store is writing a batch on its own thread.
     pub(super) fn is_pending(&self) -> bool {
-        self.lanes.iter().any(Lane::is_pending)
+        self.queues.iter().any(StoreQueue::is_pending)
     }
 
     /// Returns whether a store is ready and more records wait for it.
     pub(super) fn is_behind(&self) -> bool {
-        self.lanes.iter().any(Lane::is_behind)
+        self.queues.iter().any(StoreQueue::is_behind)
     }
 
     /// Returns whether records wait for a store in memory only.
     pub(super) fn has_backlog(&self) -> bool {
-        self.lanes.iter().any(Lane::holds)
+        self.queues.iter().any(StoreQueue::holds)
     }
 
     /// Returns whether there are records that were not passed to any store yet.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::event::{End, Ending, Item, ItemKind, Items, Measured, Start, bytes_of, u64_at};
 use super::resources::ProcessUse;
-use super::shed;
+use super::shrink;
 use super::site::Site;
 use super::thread::Thread;
 use runlore_core::record::Status;
@@ -74,7 +74,7 @@ impl Task {
         self.added.insert(at, (sequence, offset));
         self.kinds.add(Kinds::of(items));
         if self.items.len() > MOST_ITEMS {
-            shed::forget_old(&mut self.items, MOST_ITEMS / 2);
+            shrink::forget_old(&mut self.items, MOST_ITEMS / 2);
             self.kinds = Kinds::of(&self.items);
             // The offsets of the ADDs are no longer known, only that all are there. An earlier ADD
             // that arrives now goes before them.

@@ -8,7 +8,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::event::{End, Ending, ItemKind, Key, Marks, Measured, u32_at};
 use super::json::{self, Done, FieldKey, Name, Object, key};
 use super::resources::Resources;
-use super::shed::Forgotten;
+use super::shrink::Forgotten;
 use super::site::Site;
 use super::task::Task;
 use runlore_core::clock;
@@ -58,7 +58,8 @@ impl Places {
             Some(at) => known.swap(0, at),
             None => {
                 known.truncate(Self::MOST - 1);
-                let told = json::fields(|record| record.field(key!("code"), &Place(place)));
+                let told =
+                    json::fields(|record| record.field(key!("code"), &SourceLocation(place)));
                 known.push_front((place.to_vec(), told));
             }
         }
@@ -341,11 +342,11 @@ impl<'a> Values<'a> {
                 continue;
             }
             let name = match item.key() {
-                Key::Name(name) => Name::Told(name),
+                Key::Name(name) => Name::Dynamic(name),
                 Key::Index(index) => task
                     .site
                     .and_then(|site| site.name_of(kind, index))
-                    .map_or(Name::Told("value"), Name::Known),
+                    .map_or(Name::Dynamic("value"), Name::Static),
             };
             let value = ValueView::new(item.payload);
             let entry = Entry { kind, name, value, marks: item.marks };
@@ -398,7 +399,7 @@ impl Entry<'_> {
             return vec![self];
         }
         let fields = self.value.fields().into_iter();
-        fields.map(|(name, value)| Entry { name: Name::Told(name), value, ..self }).collect()
+        fields.map(|(name, value)| Entry { name: Name::Dynamic(name), value, ..self }).collect()
     }
 }
 
@@ -533,9 +534,9 @@ impl Serialize for Code {
 }
 
 /// The location of a manually recorded task, or of a loop without a site: line, column and file.
-struct Place<'a>(&'a [u8]);
+struct SourceLocation<'a>(&'a [u8]);
 
-impl Serialize for Place<'_> {
+impl Serialize for SourceLocation<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if !self.0.is_empty() {

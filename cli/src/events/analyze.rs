@@ -8,7 +8,7 @@ use runlore::analyze::{
 };
 use serde_json::{Value, json};
 
-use super::input::{self, Kept, Outcome, Reading, Told};
+use super::input::{self, FileProblems, Outcome, ProblemPrinter, Reading};
 use crate::Done;
 use crate::failure::{Failure, say};
 use crate::findings::{self, Asked, Verdict};
@@ -98,11 +98,11 @@ pub(crate) fn read(files: &[PathBuf], session: Option<&str>) -> Result<Read, Fai
         has_bundles: false,
         is_whole: true,
     };
-    let (mut told, mut unread) = (Told::default(), Vec::new());
+    let (mut told, mut unread) = (ProblemPrinter::default(), Vec::new());
     let mut events = 0_u64;
     for file in input::expand(files)? {
         let mut place = Place::default();
-        let (mut kept, mut of_file) = (Kept::default(), 0_u64);
+        let (mut kept, mut of_file) = (FileProblems::default(), 0_u64);
         let reader = reading.each(&file, |event, _| {
             match event {
                 Ok(event) => {

@@ -9,7 +9,7 @@ use runlore::events::{Format, Schema, Target, Writer};
 use runlore::{Error, ErrorKind};
 use runlore_core::text::printable;
 
-use super::input::{Reading, Told};
+use super::input::{ProblemPrinter, Reading};
 use crate::Done;
 use crate::failure::Failure;
 use crate::out::{create_folder_of, stdout};
@@ -70,13 +70,13 @@ pub(crate) fn run(args: &Args) -> Done {
     target.lossy = args.lossy;
     // Write to a temporary name until the file is complete, because OUT may be IN, and a partial
     // file must not look complete.
-    let part = Part::beside(&args.to)?;
+    let part = TemporaryFile::beside(&args.to)?;
     create_folder_of(&args.to)?;
     let file =
         runlore::store::create_file(&part.0).map_err(|error| cannot_write(&args.to, &error))?;
     let file = std::io::BufWriter::with_capacity(256 * 1024, file);
     let mut writer = Writer::new(file, format, target)?;
-    let mut told = Told::default();
+    let mut told = ProblemPrinter::default();
     let (mut written, mut left_out) = (0_u64, 0_u64);
     args.reading.each(&args.from, |event, _| {
         let problem = match event {
@@ -155,9 +155,9 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// A temporary file that is deleted unless it was renamed.
-struct Part(PathBuf);
+struct TemporaryFile(PathBuf);
 
-impl Part {
+impl TemporaryFile {
     fn beside(path: &Path) -> Result<Self, Failure> {
         let Some(name) = path.file_name() else {
             return Err(Failure::new(format!("{} is not a file name", path.display())));
@@ -167,7 +167,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         _ = fs::remove_file(&self.0);
     }

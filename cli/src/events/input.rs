@@ -144,14 +144,14 @@ fn is_recorded(folder: &Path) -> bool {
 
 /// Counts the problems and prints the first few.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct ProblemPrinter {
     count: u64,
 }
 
 /// The problems of one file. They are printed only if something in the file could be read.
 /// Otherwise the first one becomes the error message.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct FileProblems {
     first: Vec<Problem>,
     count: u64,
     is_cut: bool,
@@ -167,7 +167,7 @@ pub(super) enum Outcome {
     Nothing(String),
 }
 
-impl Kept {
+impl FileProblems {
     pub(super) fn add(&mut self, problem: Problem) {
         self.count += 1;
         self.is_cut |= problem.is_cut();
@@ -178,7 +178,7 @@ impl Kept {
 
     /// Prints the problems of a file with `events` events, and returns how much of it could be
     /// read.
-    pub(super) fn finish(self, events: u64, told: &mut Told) -> Outcome {
+    pub(super) fn finish(self, events: u64, told: &mut ProblemPrinter) -> Outcome {
         if let (0, Some(first)) = (events, self.first.first()) {
             let more = match self.count {
                 1 => String::new(),
@@ -196,7 +196,7 @@ impl Kept {
     /// Prints the problems of the only file, in which `found` items were found. Returns whether it
     /// was read to its end.
     pub(super) fn tell(self, file: &Path, found: u64) -> Result<bool, Failure> {
-        let mut told = Told::default();
+        let mut told = ProblemPrinter::default();
         let is_whole = match self.finish(found, &mut told) {
             Outcome::Whole if found == 0 => {
                 return Err(Failure::new(format!("no events in {}", file.display())));
@@ -210,7 +210,7 @@ impl Kept {
     }
 }
 
-impl Told {
+impl ProblemPrinter {
     /// Prints a problem. Returns whether it makes the command fail.
     pub(super) fn add(&mut self, problem: &Problem) -> bool {
         self.say(&problem.to_string());

@@ -9,7 +9,7 @@ use runlore::events::Target;
 use runlore::push::Pusher;
 
 use super::convert::schema;
-use super::input::{Reading, Told};
+use super::input::{ProblemPrinter, Reading};
 use super::track::some_time;
 use crate::Done;
 use crate::failure::{Failure, say};
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Done {
         .timeout(args.timeout)
         .target(Target::from(args.schema));
     let pusher = with_headers(pusher, &args.header)?;
-    let mut told = Told::default();
+    let mut told = ProblemPrinter::default();
     let mut wrong = 0_u64;
     // Send in parts, so that a file of any size needs the memory of only a few requests.
     let part = args.batch as usize * 16;

@@ -9,7 +9,7 @@ use runlore::events::{SessionStatus, SessionSummary, Sessions};
 use runlore::record::Status;
 use runlore_core::text::human_duration;
 
-use super::input::{Kept, Reading};
+use super::input::{FileProblems, Reading};
 use crate::Done;
 use crate::out::{local_time, paint, short_ids, stdout};
 use crate::table::{self, Cell};
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Done {
     let mut sessions = Sessions::default();
-    let mut kept = Kept::default();
+    let mut kept = FileProblems::default();
     let reader = args.reading.each(&args.file, |event, reader| {
         match event {
             Ok(event) => sessions.add(&event, reader),

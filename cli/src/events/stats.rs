@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use runlore::events::Statistics;
 use runlore_core::text::printable;
 
-use super::input::{Kept, Reading};
+use super::input::{FileProblems, Reading};
 use crate::Done;
 use crate::failure::Failure;
 use crate::out::{BOLD, local_time, stdout};
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Done {
     let mut sessions: BTreeMap<String, Statistics> = BTreeMap::new();
-    let (mut kept, mut events) = (Kept::default(), 0_u64);
+    let (mut kept, mut events) = (FileProblems::default(), 0_u64);
     args.reading.each(&args.file, |event, _| {
         match event {
             Ok(event) => {

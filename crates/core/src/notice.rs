@@ -14,18 +14,18 @@ use crate::record::redact::hide_secrets;
 /// not flood the terminal.
 const MOST: usize = 100;
 
-static TOLD: PerProcess<Mutex<Told>> = PerProcess::new();
+static TOLD: PerProcess<Mutex<NoticeCounts>> = PerProcess::new();
 
 /// The notices so far.
 #[derive(Debug, Default)]
-struct Told {
+struct NoticeCounts {
     /// How often each notice was repeated since the last report.
     repeated: HashMap<String, u64>,
     /// How many other notices were not printed.
     others: u64,
 }
 
-impl Told {
+impl NoticeCounts {
     /// Counts a notice. Returns whether it should be printed.
     fn count(&mut self, text: &str) -> bool {
         if let Some(repeated) = self.repeated.get_mut(text) {
@@ -55,7 +55,7 @@ impl Told {
     }
 }
 
-fn told() -> MutexGuard<'static, Told> {
+fn told() -> MutexGuard<'static, NoticeCounts> {
     TOLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn notices_are_printed_once_and_counted_after_that() {
-        let mut told = Told::default();
+        let mut told = NoticeCounts::default();
         assert!(told.count("full"));
         assert!(!told.count("full") && !told.count("full"));
         assert!(told.count("slow"));
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_hundred_and_first_notice_is_counted() {
-        let mut told = Told::default();
+        let mut told = NoticeCounts::default();
         for number in 0..MOST {
             assert!(told.count(&number.to_string()));
         }

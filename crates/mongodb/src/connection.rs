@@ -8,24 +8,24 @@ use std::time::Duration;
 use mongodb::{Client, Database};
 use tokio::runtime::{Builder, Runtime};
 
-use super::place::Place;
+use super::address::Address;
 use super::problem::explain;
 use runlore_core::{Error, ErrorKind, Result};
 
 /// A connection that is opened when needed, and opened again in a forked child.
 #[derive(Debug)]
 pub(super) struct Link {
-    place: Place,
+    address: Address,
     made: Mutex<Option<Arc<Connection>>>,
 }
 
 impl Link {
-    pub(super) fn new(place: Place) -> Self {
-        Self { place, made: Mutex::default() }
+    pub(super) fn new(address: Address) -> Self {
+        Self { address, made: Mutex::default() }
     }
 
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    pub(super) fn address(&self) -> &Address {
+        &self.address
     }
 
     pub(super) fn get(&self) -> Result<Arc<Connection>> {
@@ -33,7 +33,7 @@ impl Link {
         match &*made {
             Some(connection) if connection.is_of_this_process() => Ok(Arc::clone(connection)),
             _ => {
-                let connection = Arc::new(Connection::open(&self.place)?);
+                let connection = Arc::new(Connection::open(&self.address)?);
                 *made = Some(Arc::clone(&connection));
                 Ok(connection)
             }
@@ -63,7 +63,7 @@ impl fmt::Debug for Connection {
 impl Connection {
     /// Creates the client. Nothing is sent yet, so the first command shows whether the server
     /// answers.
-    fn open(place: &Place) -> Result<Self> {
+    fn open(address: &Address) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(4)
@@ -74,8 +74,8 @@ impl Connection {
                 let text = "cannot start the thread that talks to MongoDB";
                 Error::new(ErrorKind::Store, text).with_source(error)
             })?;
-        let shown = place.shown();
-        let (target, name, told) = (place.clone(), place.database().to_owned(), shown.clone());
+        let shown = address.shown();
+        let (target, name, told) = (address.clone(), address.database().to_owned(), shown.clone());
         let database = wait(&runtime, async move {
             let options = target.options().await?;
             let client = Client::with_options(options).map_err(|error| explain(&told, &error))?;

@@ -1,5 +1,6 @@
 //! A store of records in MongoDB, for many programs and machines at once.
 
+mod address;
 mod ask;
 mod collections;
 mod condition;
@@ -8,7 +9,6 @@ mod decode;
 mod document;
 mod indexes;
 mod missing;
-mod place;
 mod problem;
 mod processes;
 mod read;
@@ -30,7 +30,7 @@ inventory::submit! {
     StoreEntry::new("mongodb", |uri, run| Ok(Box::new(MongodbStore::open(uri, run)?))).enabled_by(
         |settings| {
             let mongodb = &settings.databases.mongodb;
-            mongodb.enabled.then(|| place::uri_of(mongodb))
+            mongodb.enabled.then(|| address::uri_of(mongodb))
         },
     )
 }

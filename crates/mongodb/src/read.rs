@@ -9,10 +9,10 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{AggregateOptions, FindOptions};
 use serde_json::Value;
 
+use super::address::Address;
 use super::collections::Collections;
 use super::connection::{Connection, Link};
 use super::decode::Stored;
-use super::place::Place;
 use super::problem::explain;
 use runlore_core::settings::Settings;
 use runlore_core::store::before_asking;
@@ -30,7 +30,7 @@ pub struct MongodbSource {
 
 impl fmt::Debug for MongodbSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MongodbSource").field(&self.link.place().shown()).finish()
+        f.debug_tuple("MongodbSource").field(&self.link.address().shown()).finish()
     }
 }
 
@@ -42,8 +42,8 @@ impl MongodbSource {
     ///
     /// Returns an error if no server answers, or if it refuses the connection.
     pub fn open(uri: &str) -> Result<Self> {
-        let place = Place::new(uri, &Settings::load().settings.databases.mongodb)?;
-        let source = Self { link: Link::new(place) };
+        let address = Address::new(uri, &Settings::load().settings.databases.mongodb)?;
+        let source = Self { link: Link::new(address) };
         let connection = source.link.get()?;
         let shown = connection.shown().to_owned();
         let tasks = Collections::new(connection.database()).tasks();

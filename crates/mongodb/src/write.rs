@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mongodb::bson::RawDocumentBuf;
 use mongodb::bson::oid::ObjectId;
 
+use super::address::Address;
 use super::collections::Collections;
 use super::connection::{Connection, Link};
 use super::document::Label;
-use super::place::Place;
 use super::problem::{code, explain};
 use super::upsert::{Refusals, Task, Upserts, not_json};
 use super::{indexes, processes, shrink};
@@ -129,7 +129,7 @@ pub struct MongodbStore {
 
 impl fmt::Debug for MongodbStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MongodbStore").field(&self.link.place().shown()).finish()
+        f.debug_tuple("MongodbStore").field(&self.link.address().shown()).finish()
     }
 }
 
@@ -143,9 +143,9 @@ impl MongodbStore {
     /// first record.
     pub fn open(uri: &str, run: &RunInfo) -> Result<Self> {
         let databases = &run.settings.databases;
-        let place = Place::new(uri, &databases.mongodb)?;
+        let address = Address::new(uri, &databases.mongodb)?;
         Ok(Self {
-            link: Link::new(place),
+            link: Link::new(address),
             folder: std::path::absolute(databases.jsonl.path.join(FOLDER)).ok(),
             documents: Documents::default(),
             refusals: Refusals::default(),
@@ -154,7 +154,7 @@ impl MongodbStore {
     }
 
     fn make_indexes(&mut self, connection: &Connection) -> Result<()> {
-        if self.has_indexes || !self.link.place().makes_indexes() {
+        if self.has_indexes || !self.link.address().makes_indexes() {
             return Ok(());
         }
         let collections = Collections::new(connection.database());
@@ -233,7 +233,7 @@ impl Store for MongodbStore {
     }
 
     fn uri(&self) -> Option<String> {
-        Some(self.link.place().uri().to_owned())
+        Some(self.link.address().uri().to_owned())
     }
 }
 

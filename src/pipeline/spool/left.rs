@@ -26,14 +26,14 @@ pub(super) fn part_path(folder: &Path, id: &str, number: u64) -> PathBuf {
 /// Why a file is kept although everything possible in it is stored. No run reads it again
 /// automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum KeepReason {
     /// The file is damaged.
     Damaged,
     /// The store refused some of its records and keeps them nowhere.
     Refused,
 }
 
-impl Kept {
+impl KeepReason {
     /// Renames a file, so that it no longer belongs to its spool, and prints a notice.
     pub(super) fn put_aside(self, path: &Path) -> io::Result<()> {
         let kept = path.with_extension(match self {
@@ -56,7 +56,7 @@ impl Kept {
 
 /// The spools in a folder, except those of live processes.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Leftovers {
     pub(super) left: Vec<Left>,
     pub(super) unreadable: Vec<Unreadable>,
 }
@@ -78,8 +78,8 @@ pub(crate) struct Left {
     pub(super) is_head_lost: bool,
     files: VecDeque<PathBuf>,
     /// The file that is being read.
-    current: Option<Part>,
-    kept: Option<Kept>,
+    current: Option<LeftFile>,
+    kept: Option<KeepReason>,
     /// Why a file stays in place.
     problem: Option<io::Error>,
     /// Held until everything is replayed.
@@ -88,7 +88,7 @@ pub(crate) struct Left {
 
 /// A file of a spool, positioned after its header.
 #[derive(Debug)]
-struct Part {
+struct LeftFile {
     file: File,
     left: u64,
     form: Form,
@@ -102,10 +102,10 @@ impl Left {
     pub(super) fn all_in(
         folder: &Path,
         is_wanted: impl Fn(Option<&str>) -> bool,
-    ) -> io::Result<Found> {
+    ) -> io::Result<Leftovers> {
         let inside = folder.join(FOLDER);
         let folder = if is_plain_folder(&inside) { inside } else { folder.to_owned() };
-        let mut found = Found::default();
+        let mut found = Leftovers::default();
         for (id, mut files) in names_in(&folder)? {
             match Self::open(&folder, id, files.clone(), &is_wanted) {
                 Ok(left) => found.left.extend(left),
@@ -206,7 +206,7 @@ impl Left {
             None => {
                 let Some(part) = open_part(path)? else { return Ok(None) };
                 if part.head.is_none() {
-                    self.kept = Some(Kept::Damaged);
+                    self.kept = Some(KeepReason::Damaged);
                 }
                 self.current.insert(part)
             }
@@ -216,11 +216,11 @@ impl Left {
             match frame::read(&mut part.file, &mut part.left, part.form)? {
                 Next::Frame(frame) if frame.records == 0 => {}
                 Next::Frame(frame) => return Ok(Some(frame)),
-                Next::Damaged => self.kept = Some(Kept::Damaged),
+                Next::Damaged => self.kept = Some(KeepReason::Damaged),
                 Next::End => {
                     // A process can only have died while writing its last file.
                     if before > 0 && !is_last {
-                        self.kept = Some(Kept::Damaged);
+                        self.kept = Some(KeepReason::Damaged);
                     }
                     return Ok(None);
                 }
@@ -230,7 +230,7 @@ impl Left {
 
     /// Keeps the current file, because not everything in it is stored.
     pub(super) fn keep_file(&mut self) {
-        self.kept.get_or_insert(Kept::Refused);
+        self.kept.get_or_insert(KeepReason::Refused);
     }
 
     /// Removes a file that has been read to its end, or puts it aside.
@@ -259,7 +259,7 @@ impl Left {
 }
 
 /// Opens a file of a spool. `None` if its process died before it had written anything.
-fn open_part(path: &Path) -> io::Result<Option<Part>> {
+fn open_part(path: &Path) -> io::Result<Option<LeftFile>> {
     let mut file = open_plain(path, false)?;
     let mut left = file.metadata()?.len();
     let mut magic = [0; frame::MAGIC.len()];
@@ -292,7 +292,7 @@ fn open_part(path: &Path) -> io::Result<Option<Part>> {
             None
         }
     };
-    Ok(Some(Part { file, left, form, head }))
+    Ok(Some(LeftFile { file, left, form, head }))
 }
 
 /// Returns the header of a spool, and whether it was reconstructed from the records. `None` if the
@@ -301,7 +301,7 @@ fn head_of(files: &VecDeque<PathBuf>) -> io::Result<Option<(Head, bool)>> {
     let (mut without, mut problem) = (None, None);
     for file in files {
         match open_part(file) {
-            Ok(Some(Part { head: Some(head), .. })) => return Ok(Some((head, false))),
+            Ok(Some(LeftFile { head: Some(head), .. })) => return Ok(Some((head, false))),
             Ok(Some(part)) => _ = without.get_or_insert(part),
             Ok(None) => {}
             Err(error) => _ = problem.get_or_insert(error),
@@ -315,7 +315,7 @@ fn head_of(files: &VecDeque<PathBuf>) -> io::Result<Option<(Head, bool)>> {
 }
 
 /// Reconstructs a header from the records of a file.
-fn head_without(mut part: Part) -> io::Result<Head> {
+fn head_without(mut part: LeftFile) -> io::Result<Head> {
     let workflow = |line: &[u8]| {
         let record: Value = serde_json::from_slice(line).ok()?;
         record.get("workflow_id").and_then(Value::as_str).map(str::to_owned)

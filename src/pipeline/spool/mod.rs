@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub(super) use label::label;
-use left::Kept;
+use left::KeepReason;
 pub(crate) use replay::replay_left;
 pub use replay::{Replayed, Spooled, replay, replay_from, spooled};
 pub(super) use replay::{replay_run, stand_still};
@@ -80,7 +80,7 @@ pub(super) struct Spool {
     id: Id,
     /// Held as long as the spool is not empty.
     lock: Option<OwnFile>,
-    files: VecDeque<Part>,
+    files: VecDeque<SpoolFile>,
     /// The number of files created so far.
     made: u64,
     /// The total size of all files, and its limit.
@@ -92,7 +92,7 @@ pub(super) struct Spool {
 
 /// One file of a spool.
 #[derive(Debug)]
-struct Part {
+struct SpoolFile {
     path: PathBuf,
     file: OwnFile,
     length: u64,
@@ -202,7 +202,7 @@ impl Spool {
         written
     }
 
-    fn new_part(&mut self) -> io::Result<Part> {
+    fn new_part(&mut self) -> io::Result<SpoolFile> {
         private_folders(&self.folder)?;
         if self.lock.is_none() {
             let path = left::lock_path(&self.folder, &self.id.to_string());
@@ -223,7 +223,7 @@ impl Spool {
         let length = head.len() as u64;
         let (waiting, is_damaged) = (VecDeque::new(), false);
         let file = OwnFile::new(file, &path)?;
-        Ok(Part { path, file, length, stored: length, waiting, is_damaged })
+        Ok(SpoolFile { path, file, length, stored: length, waiting, is_damaged })
     }
 
     /// Takes the lock again if the program closed its descriptor: otherwise other processes would
@@ -271,7 +271,7 @@ impl Spool {
         while let Some(part) = self.files.pop_front_if(|part| part.waiting.is_empty()) {
             self.bytes = self.bytes.saturating_sub(part.length);
             _ = match part.is_damaged {
-                true => Kept::Damaged.put_aside(&part.path),
+                true => KeepReason::Damaged.put_aside(&part.path),
                 false => fs::remove_file(&part.path),
             };
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::folder_of;
 use super::label::{is_same, label};
-use super::left::{Found, Left};
+use super::left::{Left, Leftovers};
 use crate::pipeline::retry::Backoff;
 use crate::pipeline::{recover, rings};
 use runlore_core::config::settings;
@@ -137,7 +137,7 @@ fn replay_those(
     problem.map_or(Ok(replayed), Err)
 }
 
-fn found(spool: &Path, is_wanted: impl Fn(Option<&str>) -> bool) -> Result<Found> {
+fn found(spool: &Path, is_wanted: impl Fn(Option<&str>) -> bool) -> Result<Leftovers> {
     Left::all_in(spool, is_wanted).map_err(|error| {
         let text = format!("cannot look for records in {}", spool.display());
         Error::new(ErrorKind::Store, text).with_source(error)
@@ -313,7 +313,7 @@ pub struct Spooled {
 /// If the folder cannot be read.
 pub fn spooled(folder: impl AsRef<Path>) -> Result<Vec<Spooled>> {
     let folder = folder.as_ref();
-    let Found { left, unreadable } = found(folder, |_| true)?;
+    let Leftovers { left, unreadable } = found(folder, |_| true)?;
     let left = left.into_iter().map(|left| Spooled {
         bytes: left.bytes(),
         problem: left.is_head_lost.then(|| {

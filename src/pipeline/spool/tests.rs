@@ -66,7 +66,7 @@ impl Three {
     }
 
     /// Replaces the file's content with these bytes, and returns what can be found.
-    fn left_as(&self, bytes: &[u8]) -> left::Found {
+    fn left_as(&self, bytes: &[u8]) -> left::Leftovers {
         _ = fs::remove_dir_all(self.folder());
         fs::create_dir(self.folder()).unwrap();
         fs::write(&self.path, bytes).unwrap();

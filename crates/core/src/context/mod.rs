@@ -29,7 +29,7 @@ mod ended;
 mod env;
 mod future;
 #[doc(hidden)]
-pub mod handed;
+pub mod remote_usage;
 #[doc(hidden)]
 mod watch;
 
@@ -170,7 +170,7 @@ impl Context {
             Some(task) if bound & MEASURED != 0 => {
                 // The receiver may pass the context on after the task has ended, and must not
                 // create the entry again.
-                handed::expect(task);
+                remote_usage::expect(task);
                 Self { bound: bound & !MEASURED | HANDED, ..self }
             }
             _ => Self { bound, ..self },

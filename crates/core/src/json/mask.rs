@@ -17,11 +17,11 @@ pub struct FieldMask(Vec<Named>);
 struct Named {
     digest: u64,
     name: Box<str>,
-    part: Part,
+    part: Selected,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Part {
+enum Selected {
     Whole,
     Inside(FieldMask),
 }
@@ -41,14 +41,14 @@ impl FieldMask {
         self.0.iter().position(|known| known.digest == digest && *known.name == *name)
     }
 
-    fn get(&self, name: &str) -> Option<&Part> {
+    fn get(&self, name: &str) -> Option<&Selected> {
         self.place(name).map(|at| &self.0[at].part)
     }
 
     /// Returns the part to keep of a field. Adds the field, with an empty mask, if it is new.
-    fn part(&mut self, name: &str) -> &mut Part {
+    fn part(&mut self, name: &str) -> &mut Selected {
         let at = self.place(name).unwrap_or_else(|| {
-            let part = Part::Inside(Self::default());
+            let part = Selected::Inside(Self::default());
             self.0.push(Named { digest: digest(name), name: name.into(), part });
             self.0.len() - 1
         });
@@ -58,8 +58,8 @@ impl FieldMask {
     /// Returns the mask for the fields inside a field. `None` if the whole field is selected.
     pub fn inside(&mut self, name: &str) -> Option<&mut Self> {
         match self.part(name) {
-            Part::Whole => None,
-            Part::Inside(inside) => Some(inside),
+            Selected::Whole => None,
+            Selected::Inside(inside) => Some(inside),
         }
     }
 
@@ -70,9 +70,9 @@ impl FieldMask {
         loop {
             let next = keys.next();
             match (here.part(key), next) {
-                (part, None) => return *part = Part::Whole,
-                (Part::Whole, _) => return,
-                (Part::Inside(inside), Some(next)) => (here, key) = (inside, next),
+                (part, None) => return *part = Selected::Whole,
+                (Selected::Whole, _) => return,
+                (Selected::Inside(inside), Some(next)) => (here, key) = (inside, next),
             }
         }
     }
@@ -130,7 +130,7 @@ impl FieldMask {
                 is_task = name == "type" && value == "task";
                 record.insert(name.into_owned(), value);
             } else if let Some(part) = self.get(&name) {
-                is_whole &= matches!(part, Part::Whole);
+                is_whole &= matches!(part, Selected::Whole);
                 record.insert(name.into_owned(), part.pick(from)?);
             } else if matches!(from.token()?, b'{' | b'[') {
                 is_whole = false;
@@ -143,11 +143,11 @@ impl FieldMask {
     }
 }
 
-impl Part {
+impl Selected {
     fn pick(&self, from: &mut Scanner<'_>) -> Option<Value> {
         match self {
-            Part::Whole => from.value(),
-            Part::Inside(inside) => inside.pick(from),
+            Selected::Whole => from.value(),
+            Selected::Inside(inside) => inside.pick(from),
         }
     }
 }

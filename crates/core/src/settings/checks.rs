@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::reader::{Place, Reader};
+use super::reader::{NodeKey, Reader};
 use super::types::{HashKind, Settings};
 use super::units::Bytes;
 
@@ -118,13 +118,13 @@ pub(super) fn check_all(settings: &mut Settings, reader: &mut Reader) {
 /// The state before a layer was read.
 pub(super) struct Below {
     pub(super) settings: Settings,
-    pub(super) origins: BTreeMap<String, Place>,
+    pub(super) origins: BTreeMap<String, NodeKey>,
 }
 
 struct Check<'a> {
     reader: &'a mut Reader,
     /// The origins of the values that an invalid one is replaced by.
-    origins: &'a BTreeMap<String, Place>,
+    origins: &'a BTreeMap<String, NodeKey>,
 }
 
 impl Check<'_> {

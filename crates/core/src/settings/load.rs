@@ -13,7 +13,7 @@ use super::layer::{Layer, Source};
 use super::nearest::listed;
 use super::node;
 use super::problem::{Problem, Severity};
-use super::reader::{Place, Reader};
+use super::reader::{NodeKey, Reader};
 use super::setting::Setting as _;
 use super::types::Settings;
 use crate::fork::get_or_make;
@@ -43,7 +43,7 @@ pub struct Loaded {
     pub settings: Settings,
     problems: Vec<Problem>,
     layers: Vec<Layer>,
-    origins: BTreeMap<String, Place>,
+    origins: BTreeMap<String, NodeKey>,
 }
 
 /// The origin of a key's value.

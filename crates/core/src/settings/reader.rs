@@ -8,7 +8,7 @@ use super::nearest::suggestion;
 use super::node::{Entry, Node, Value, quoted};
 
 /// The number of a layer, and the number of a node in it.
-pub(super) type Place = (usize, u32);
+pub(super) type NodeKey = (usize, u32);
 
 /// The most problems that are reported. A file with nothing but mistakes must not cost more and
 /// more.
@@ -20,11 +20,11 @@ pub(super) struct Reader {
     pub(super) layer: usize,
     path: String,
     /// The problems found so far.
-    pub(super) found: Vec<(Place, String)>,
+    pub(super) found: Vec<(NodeKey, String)>,
     /// How many more problems there were than `found` has.
     pub(super) unsaid: usize,
     /// For each key, the place that last set it.
-    pub(super) origins: BTreeMap<String, Place>,
+    pub(super) origins: BTreeMap<String, NodeKey>,
     /// Flowcept's keys that have no meaning here, each with its layer.
     pub(super) foreign: Vec<(usize, String)>,
     /// Keys whose values contain a `${…}`, each with its layer.

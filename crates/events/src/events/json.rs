@@ -21,7 +21,7 @@ const RECORD_KEYS: [&str; 7] = [
 ];
 
 /// The line of a record, its index in the array, and the result of parsing it.
-pub(super) type Found = (u64, Option<u64>, Result<Read, What>);
+pub(super) type ParsedRecord = (u64, Option<u64>, Result<Read, What>);
 
 /// Reads the records of a file one at a time.
 pub(super) struct Records {
@@ -53,7 +53,7 @@ pub(super) struct Opened {
 
 /// The position of a value.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     offset: u64,
     line: u64,
     is_array: bool,
@@ -62,9 +62,9 @@ struct Place {
 /// The relevant keys of an object. If a key occurs twice, the last one counts.
 #[derive(Default)]
 struct Shape {
-    events: Option<Place>,
-    telemetry_events: Option<Place>,
-    chosen: Option<Place>,
+    events: Option<Position>,
+    telemetry_events: Option<Position>,
+    chosen: Option<Position>,
     summary: Option<Vec<u8>>,
     is_record: bool,
 }
@@ -92,7 +92,7 @@ impl Records {
             }
         }
         let (shape, broken) = Shape::of(&mut scanner, key)?;
-        let array = |place: Option<Place>| place.filter(|place| place.is_array);
+        let array = |place: Option<Position>| place.filter(|place| place.is_array);
         let (place, with_summary) = if let Some(key) = key {
             let Some(place) = array(shape.chosen) else {
                 return Ok(Err(broken.unwrap_or_else(|| {
@@ -124,7 +124,7 @@ impl Records {
     }
 
     /// Returns the next record with its line and its index in the array.
-    pub(super) fn next(&mut self, options: &Options) -> io::Result<Option<Found>> {
+    pub(super) fn next(&mut self, options: &Options) -> io::Result<Option<ParsedRecord>> {
         let next = self.scanner.peek()?;
         let line = self.scanner.line;
         let broken = |what: &str| Ok(Some((line, None, Err(What::Cut(what.to_owned())))));
@@ -218,7 +218,7 @@ impl Shape {
             scanner.pass();
             let first = scanner.peek()?;
             let is_array = first == Some(b'[');
-            let place = Some(Place { offset: scanner.offset, line: scanner.line, is_array });
+            let place = Some(Position { offset: scanner.offset, line: scanner.line, is_array });
             match name.as_str() {
                 "events" => shape.events = place,
                 "telemetry_events" => shape.telemetry_events = place,

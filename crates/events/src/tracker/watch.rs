@@ -8,7 +8,7 @@ use super::words::{bytes, percent};
 
 /// An alert before it becomes an event.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Found {
+pub(super) struct NewAlert {
     pub(super) kind: AlertKind,
     pub(super) level: Level,
     pub(super) value: f64,
@@ -23,14 +23,14 @@ type Watched = (AlertKind, Option<f64>, Option<Thresholds>);
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     levels: BTreeMap<AlertKind, Level>,
-    told: BTreeMap<(AlertKind, Level), Told>,
+    told: BTreeMap<(AlertKind, Level), RaisedAlerts>,
     /// The size of the device's memory. Kept for readings that lack it.
     total: Option<u64>,
 }
 
 /// When alerts of one kind and level were raised.
 #[derive(Debug, Default)]
-struct Told {
+struct RaisedAlerts {
     at_ns: VecDeque<u64>,
     suppressed: u64,
 }
@@ -43,9 +43,9 @@ impl Watch {
         reading: &Reading,
         change: Option<i64>,
         now_ns: u64,
-    ) -> Vec<Found> {
+    ) -> Vec<NewAlert> {
         self.total = reading.total.or(self.total);
-        let mut found: Vec<Found> = self
+        let mut found: Vec<NewAlert> = self
             .values(alerts, reading)
             .into_iter()
             .filter_map(|(kind, value, thresholds)| {
@@ -55,7 +55,7 @@ impl Watch {
         if let (Some(jump), Some(change)) = (alerts.jump, change)
             && u64::try_from(change).is_ok_and(|change| change > jump)
         {
-            found.push(Found::new(AlertKind::Jump, Level::Warning, change as f64));
+            found.push(NewAlert::new(AlertKind::Jump, Level::Warning, change as f64));
             found.sort_by_key(|alert| alert.kind);
         }
         found.retain_mut(|alert| self.may_tell(alerts, alert, now_ns));
@@ -92,7 +92,7 @@ impl Watch {
         kind: AlertKind,
         value: f64,
         (warning, critical): Thresholds,
-    ) -> Option<Found> {
+    ) -> Option<NewAlert> {
         let before = self.levels.get(&kind).copied();
         let risen = [(critical, Level::Critical), (warning, Level::Warning)]
             .into_iter()
@@ -107,11 +107,11 @@ impl Watch {
             None => _ = self.levels.remove(&kind),
         }
         let is_new = |level: &Level| before.is_none_or(|before| *level > before);
-        risen.filter(is_new).map(|level| Found::new(kind, level, value))
+        risen.filter(is_new).map(|level| NewAlert::new(kind, level, value))
     }
 
     /// Whether the rate limit allows an alert. Counts it as suppressed if not.
-    fn may_tell(&mut self, alerts: &Alerts, alert: &mut Found, now_ns: u64) -> bool {
+    fn may_tell(&mut self, alerts: &Alerts, alert: &mut NewAlert, now_ns: u64) -> bool {
         let (most, period) = alerts.rate;
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let told = self.told.entry((alert.kind, alert.level)).or_default();
@@ -133,7 +133,7 @@ impl Watch {
     }
 }
 
-impl Found {
+impl NewAlert {
     fn new(kind: AlertKind, level: Level, value: f64) -> Self {
         Self { kind, level, value, message: message(kind, level, value), suppressed: 0 }
     }

@@ -137,7 +137,7 @@ impl Meter {
     }
 }
 
-type Found = Vec<(Meter, Counter)>;
+type FoundMeters = Vec<(Meter, Counter)>;
 
 fn meter(name: String, file: PathBuf, range: Option<u64>) -> (Meter, Counter) {
     (Meter { name, file: ProcFile::new(file), step: 1, status: None }, Counter::new(range))
@@ -146,7 +146,7 @@ fn meter(name: String, file: PathBuf, range: Option<u64>) -> (Meter, Counter) {
 /// Finds the zones of powercap: `intel-rapl:0` is a package or the platform, `intel-rapl:0:1` a
 /// part of it. AMD processors use the same names. The zones of `intel-rapl-mmio` are the same
 /// packages again, so they are skipped.
-fn powercap(root: &Path) -> Found {
+fn powercap(root: &Path) -> FoundMeters {
     let folder = root.join("sys/class/powercap");
     let mut zones: Vec<(Vec<u32>, PathBuf)> = entries(&folder)
         .into_iter()
@@ -177,7 +177,7 @@ fn powercap(root: &Path) -> Found {
 
 /// Finds the meters of boards. Meters of single cores are skipped, because their socket includes
 /// them. So are those of Intel's GPU drivers, which count nothing but the GPU.
-fn hwmon(root: &Path) -> Found {
+fn hwmon(root: &Path) -> FoundMeters {
     let mut found = Vec::new();
     for (_, path) in entries(&root.join("sys/class/hwmon")) {
         let Some(name) = word(&path.join("name")) else { continue };
@@ -201,7 +201,7 @@ fn hwmon(root: &Path) -> Found {
 }
 
 /// Finds the batteries of the machine itself, whose charge is in microwatt-hours.
-fn batteries(root: &Path) -> Found {
+fn batteries(root: &Path) -> FoundMeters {
     let mut found = Vec::new();
     for (name, path) in entries(&root.join("sys/class/power_supply")) {
         let is_battery = word(&path.join("type")).as_deref() == Some("Battery");

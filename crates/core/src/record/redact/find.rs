@@ -15,7 +15,7 @@ use crate::fork::get_or_make;
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct SecretRange {
     pub(super) range: Range<usize>,
     pub(super) reason: Reason,
 }
@@ -133,7 +133,7 @@ fn in_each_case(word: &str) -> [String; 3] {
 
 /// Returns the secrets of a text, in order and without overlaps. `is_cut` means that the text is
 /// the beginning of a longer one.
-pub(super) fn secrets(text: &str, is_cut: bool) -> Vec<Found> {
+pub(super) fn secrets(text: &str, is_cut: bool) -> Vec<SecretRange> {
     if is_prose(text.as_bytes()) {
         return Vec::new();
     }
@@ -175,7 +175,7 @@ fn is_prose(text: &[u8]) -> bool {
 }
 
 /// Sorts the secrets and merges those that overlap.
-fn apart(mut found: Vec<Found>) -> Vec<Found> {
+fn apart(mut found: Vec<SecretRange>) -> Vec<SecretRange> {
     found.sort_by_key(|secret| secret.range.start);
     found.dedup_by(|later, earlier| {
         let overlaps = later.range.start < earlier.range.end;
@@ -201,7 +201,7 @@ fn starts_with_token(text: &str) -> bool {
 struct Scan<'t> {
     text: &'t str,
     is_cut: bool,
-    found: Vec<Found>,
+    found: Vec<SecretRange>,
     /// The position up to which the text needs no further check.
     clean_to: usize,
     /// The end of the last name that was checked. `command_end` is the same for commands.
@@ -238,7 +238,7 @@ impl Scan<'_> {
     fn add(&mut self, range: Range<usize>, reason: Reason) {
         if range.start >= self.clean_to && !range.is_empty() {
             self.clean_to = range.end;
-            self.found.push(Found { range, reason });
+            self.found.push(SecretRange { range, reason });
         }
     }
 
@@ -257,7 +257,7 @@ impl Scan<'_> {
     fn url(&mut self, at: usize) {
         let found = &mut self.found;
         urls::secrets(self.text, at, self.is_cut, |range, what| {
-            found.push(Found { range, reason: Reason::Look(what) });
+            found.push(SecretRange { range, reason: Reason::Look(what) });
         });
         // Continues right after the last secret, because the rest of the URL may contain a token.
         if let Some(last) = self.found.last() {
@@ -335,7 +335,7 @@ fn signature(scan: &mut Scan<'_>, at: usize, found: &str) {
 fn command(scan: &mut Scan<'_>, at: usize, program: &str) {
     if at >= scan.command_end {
         let found = &mut scan.found;
-        let add = |range| found.push(Found { range, reason: Reason::Look("option") });
+        let add = |range| found.push(SecretRange { range, reason: Reason::Look("option") });
         // `clean_to` stays, because the secrets are further on in the line and other rules must
         // check the text before them.
         scan.command_end = arguments::in_line(scan.text, at, program, add);

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 pub use arguments::scrub_arguments;
 pub(crate) use arguments::{Arguments, Hidden};
-use find::{Found, Reason};
+use find::{Reason, SecretRange};
 pub use names::is_secret_name;
 pub use names::{Class, class};
 
@@ -61,7 +61,7 @@ pub fn use_redact_settings(settings: &Settings) {
 /// assert_eq!((found[0].range.clone(), found[0].rule.as_str()), (18..19, "the name `password`"));
 /// ```
 pub fn find_secrets(text: &str) -> Vec<FoundSecret> {
-    let told = |Found { range, reason }| {
+    let told = |SecretRange { range, reason }| {
         let rule = match reason {
             Reason::Name(name) => format!("the name `{}`", text[name].trim_start_matches('-')),
             Reason::Prefix(prefix) => format!("a token that begins with `{prefix}`"),
@@ -95,7 +95,7 @@ pub fn hide_secrets(text: &str, is_cut: bool) -> Cow<'_, str> {
     }
     let mut clean = String::with_capacity(text.len());
     let mut copied = 0;
-    for Found { range, .. } in secrets {
+    for SecretRange { range, .. } in secrets {
         clean.push_str(&text[copied..range.start]);
         clean.push_str(REDACTED);
         copied = range.end;

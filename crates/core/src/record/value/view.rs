@@ -135,14 +135,14 @@ impl<'a> ValueView<'a> {
     /// `cut` means that a limit may have stopped the copying somewhere. Only then does the
     /// serializer search for the end of each list or map before it writes the items.
     pub fn noting<'n>(self, path: &'n [&'n str], notes: &'n Notes, cut: bool) -> Noting<'a, 'n> {
-        let path = Path { parent: None, part: Part::Fields(path), depth: 0 };
+        let path = Path { parent: None, part: Step::Fields(path), depth: 0 };
         Noting { value: self, path, notes: Some(notes), cut }
     }
 
     /// Prepares the value for a serializer that supports NaN and the infinities, or that may write
     /// null for them. Missing parts are not noted.
     pub(crate) fn plain(self, cut: bool) -> Noting<'a, 'static> {
-        let path = Path { parent: None, part: Part::Fields(&[]), depth: 0 };
+        let path = Path { parent: None, part: Step::Fields(&[]), depth: 0 };
         Noting { value: self, path, notes: None, cut }
     }
 
@@ -215,7 +215,7 @@ struct Walk<'w, 'a> {
 }
 
 #[derive(Clone, Copy)]
-enum Part<'n> {
+enum Step<'n> {
     Fields(&'n [&'n str]),
     Field(&'n str),
     Item(usize),
@@ -226,7 +226,7 @@ enum Part<'n> {
 #[derive(Clone, Copy)]
 struct Path<'n> {
     parent: Option<&'n Path<'n>>,
-    part: Part<'n>,
+    part: Step<'n>,
     depth: u32,
 }
 
@@ -240,14 +240,14 @@ impl Path<'_> {
             parent.spell(text);
         }
         match self.part {
-            Part::Fields(names) => text.push_str(&names.join(".")),
-            Part::Field(name) => {
+            Step::Fields(names) => text.push_str(&names.join(".")),
+            Step::Field(name) => {
                 if !text.is_empty() {
                     text.push('.');
                 }
                 text.push_str(name);
             }
-            Part::Item(index) => _ = write!(text, ".{index}"),
+            Step::Item(index) => _ = write!(text, ".{index}"),
         }
     }
 }
@@ -292,7 +292,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    fn at<'p>(&'p self, part: Part<'p>) -> Walk<'p, 'a> {
+    fn at<'p>(&'p self, part: Step<'p>) -> Walk<'p, 'a> {
         let path = Path { parent: Some(&self.path), part, depth: self.path.depth + 1 };
         Walk { path, ..*self }
     }
@@ -301,7 +301,7 @@ impl<'a> Walk<'_, 'a> {
         let mut list = serializer.serialize_seq(None)?;
         let mut index = 0;
         while !self.read(Cursor::at_end) {
-            list.serialize_element(&self.at(Part::Item(index)))?;
+            list.serialize_element(&self.at(Step::Item(index)))?;
             index += 1;
         }
         list.end()
@@ -311,7 +311,7 @@ impl<'a> Walk<'_, 'a> {
         let mut map = serializer.serialize_map(None)?;
         while !self.read(Cursor::at_end) {
             let name = self.read(Cursor::name);
-            map.serialize_entry(name, &self.at(Part::Field(name)))?;
+            map.serialize_entry(name, &self.at(Step::Field(name)))?;
         }
         map.end()
     }
@@ -342,12 +342,12 @@ impl<'a> Walk<'_, 'a> {
         map.serialize_entry("summary", slice::kind_name(kind))?;
         map.serialize_entry("len", &length)?;
         for name in ["min", "max", "mean"] {
-            map.serialize_entry(name, &self.at(Part::Field(name)))?;
+            map.serialize_entry(name, &self.at(Step::Field(name)))?;
         }
         if not_numbers > 0 {
             map.serialize_entry("nan", &not_numbers)?;
         }
-        map.serialize_entry("first", &self.at(Part::Field("first")))?;
+        map.serialize_entry("first", &self.at(Step::Field("first")))?;
         map.end()
     }
 
@@ -358,9 +358,9 @@ impl<'a> Walk<'_, 'a> {
                 // In the JSON, the items are nested one level deeper.
                 let path = Path { depth: self.path.depth + 1, ..self.path };
                 let deeper = Walk { path, ..*self };
-                Self::truncated(serializer, kind, length, &Kept(&deeper, tag))
+                Self::truncated(serializer, kind, length, &TaggedItems(&deeper, tag))
             }
-            None => Kept(self, tag).serialize(serializer),
+            None => TaggedItems(self, tag).serialize(serializer),
         }
     }
 }
@@ -418,9 +418,9 @@ impl Serialize for Walk<'_, '_> {
 }
 
 /// The items of a container whose tag has been read.
-struct Kept<'s, 'w, 'a>(&'s Walk<'w, 'a>, u8);
+struct TaggedItems<'s, 'w, 'a>(&'s Walk<'w, 'a>, u8);
 
-impl Serialize for Kept<'_, '_, '_> {
+impl Serialize for TaggedItems<'_, '_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.1 {
             tag::SEQ => self.0.list(serializer),

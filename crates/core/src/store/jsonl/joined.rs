@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::files::Files;
 use super::lines::{LIMIT, Line, Lines, read_head};
 use super::load::{Loaded, join, key_of};
-use super::read::{Found, Reader, read_parts, text};
+use super::read::{ParsedLine, Reader, read_parts, text};
 use crate::Result;
 use crate::json::mask::FieldMask;
 use crate::record::{Record, TaskObject};
@@ -101,7 +101,7 @@ impl Iterator for TaskDocuments {
         let Self(joined) = self;
         while let Some(reader) = &mut joined.reader {
             match reader.next_document() {
-                Some(Ok(Found::Task(task))) => {
+                Some(Ok(ParsedLine::Task(task))) => {
                     let key = short_key(text(&task, "workflow_id"), text(&task, "task_id"));
                     if !joined.repeated.contains(&key) {
                         return Some(Ok(task));
@@ -112,7 +112,7 @@ impl Iterator for TaskDocuments {
                         Err(problem) => return Some(Err(problem)),
                     }
                 }
-                Some(Ok(Found::Record(record))) => {
+                Some(Ok(ParsedLine::Record(record))) => {
                     if let Some(task) = joined.take(record) {
                         return Some(Ok(Record::from(task).into_json()));
                     }

@@ -13,11 +13,11 @@ use crate::store::{RecordHead, RecordKind, open_plain};
 
 /// The records in the files of a run, as hashes, so that a long run need not fit into memory.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownRecords {
     records: HashSet<u128>,
 }
 
-impl Known {
+impl KnownRecords {
     /// Reads the files of a run: those whose names begin with its stem. A partial line at the end
     /// of a file that nobody writes to any more is removed.
     pub(super) fn of_run(folder: &Path, stem: &str) -> io::Result<Self> {
@@ -121,7 +121,7 @@ mod tests {
         let second = format!("{}\n{{\"type\":\"task\",\"task", task("b", "RUNNING"));
         fs::write(folder.path().join("x_w_7-2.jsonl"), &second).unwrap();
         fs::write(folder.path().join("x_w_71.jsonl"), task("c", "FINISHED")).unwrap();
-        let known = Known::of_run(folder.path(), "x_w_7").unwrap();
+        let known = KnownRecords::of_run(folder.path(), "x_w_7").unwrap();
         let has = |line: &str| known.has(&RecordHead::read(line).unwrap(), line.as_bytes());
         assert!(has(&task("a", "FINISHED")) && has(&task("a", "RUNNING")));
         assert!(has(&task("b", "RUNNING")) && !has(&task("b", "FINISHED")));

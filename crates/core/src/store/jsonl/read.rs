@@ -141,13 +141,13 @@ impl Reader {
 
     /// Returns the next record. A task in Runlore's own format is returned as its JSON document,
     /// which needs no more work.
-    pub(super) fn next_document(&mut self) -> Option<Result<Found>> {
+    pub(super) fn next_document(&mut self) -> Option<Result<ParsedLine>> {
         let Some(found) = self.next_line(Current::next_document) else {
-            return self.open.next().map(|record| Ok(Found::Record(record)));
+            return self.open.next().map(|record| Ok(ParsedLine::Record(record)));
         };
         match &found {
-            Ok(Found::Task(task)) => self.open.forget(text(task, "task_id")),
-            Ok(Found::Record(Record::Task(task))) => self.open.forget(&task.task_id),
+            Ok(ParsedLine::Task(task)) => self.open.forget(text(task, "task_id")),
+            Ok(ParsedLine::Record(Record::Task(task))) => self.open.forget(&task.task_id),
             _ => {}
         }
         Some(found)
@@ -165,7 +165,7 @@ impl Reader {
 
 /// The content of a line.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum ParsedLine {
     /// A task as JSON that parsing it into a record and writing it again would not change.
     Task(Value),
     Record(Record),
@@ -194,7 +194,7 @@ impl Current {
         self.next_with(|line, number| record(parse(line, wanted)?, number))
     }
 
-    fn next_document(&mut self, wanted: Option<&FieldMask>) -> Option<Result<Found>> {
+    fn next_document(&mut self, wanted: Option<&FieldMask>) -> Option<Result<ParsedLine>> {
         self.next_with(|line, number| {
             let mut json = parse(line, wanted)?;
             let is_plain = json.get("type").is_some_and(|kind| kind == "task")
@@ -206,9 +206,9 @@ impl Current {
                     if task.values().any(Value::is_null) {
                         task.retain(|_, value| !value.is_null());
                     }
-                    Ok(Found::Task(json))
+                    Ok(ParsedLine::Task(json))
                 }
-                None => record(json, number).map(Found::Record),
+                None => record(json, number).map(ParsedLine::Record),
             }
         })
     }

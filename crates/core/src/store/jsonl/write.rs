@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::in_use;
-use super::known::Known;
+use super::known::KnownRecords;
 use super::retain::retain;
 use crate::settings::{Bytes, JsonlSettings};
 use crate::store::{Batch, OwnFile, RunInfo, Store, StoreEntry, create_folders, create_private};
@@ -34,7 +34,7 @@ pub struct JsonlStore {
     names: u32,
     open: Option<LineFile>,
     /// The records that the run's files already had when this was first needed.
-    known: Option<Known>,
+    known: Option<KnownRecords>,
 }
 
 impl JsonlStore {
@@ -124,7 +124,7 @@ impl Store for JsonlStore {
         let known = match &self.known {
             Some(known) => known,
             None => {
-                let known = Known::of_run(&self.folder, &self.stem).map_err(|error| {
+                let known = KnownRecords::of_run(&self.folder, &self.stem).map_err(|error| {
                     let text = format!("cannot read {}", self.folder.display());
                     Error::new(ErrorKind::Store, text).with_source(error)
                 })?;

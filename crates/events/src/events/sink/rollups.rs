@@ -15,7 +15,7 @@ use crate::events::{SessionSummary, TelemetryEvent, Text, read};
 
 /// The rollup of each session.
 #[derive(Debug)]
-pub(super) struct Told(Vec<Value>);
+pub(super) struct SessionRollups(Vec<Value>);
 
 /// The parts of an event that rollups use.
 #[derive(Debug, Clone, Copy)]
@@ -55,12 +55,12 @@ impl<'a> Facts<'a> {
 
 /// The running rollup of a writer's session, so that the events need not be read back at the end.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct RunningRollup {
     session: Session,
     window_ns: u64,
 }
 
-impl Kept {
+impl RunningRollup {
     /// `None` if the session's start is negative: the windows then depend on the first event.
     pub(super) fn new(session: &SessionSummary, window: Duration) -> Option<Self> {
         let start = u64::try_from(session.started_at_ns).ok()?;
@@ -78,7 +78,7 @@ impl Kept {
         own: &SessionSummary,
         sessions: &[SessionSummary],
         segments: &[Segment],
-    ) -> Option<Told> {
+    ) -> Option<SessionRollups> {
         let is_own = |segment: &Segment| segment.session_id.as_ref() == Some(&own.session_id);
         let there: u64 = segments.iter().map(|segment| segment.event_count).sum();
         if there != self.session.sums.events || !segments.iter().all(is_own) {
@@ -90,7 +90,7 @@ impl Kept {
             true => self.session.told(summary, self.window_ns),
             false => Session::empty(summary).told(summary, self.window_ns),
         });
-        Some(Told(told.collect()))
+        Some(SessionRollups(told.collect()))
     }
 }
 
@@ -99,7 +99,7 @@ fn nanoseconds(window: Duration) -> u64 {
 }
 
 /// Computes the rollups of all sessions of a sink from its segments.
-pub(super) fn read_back(folder: &Path, window: Duration) -> io::Result<Told> {
+pub(super) fn read_back(folder: &Path, window: Duration) -> io::Result<SessionRollups> {
     let window_ns = nanoseconds(window);
     let mut sessions: Vec<(Text, Session)> = Vec::new();
     let mut reader = read(folder).map_err(io::Error::other)?;
@@ -133,7 +133,7 @@ pub(super) fn read_back(folder: &Path, window: Duration) -> io::Result<Told> {
             None => Session::empty(summary).told(summary, window_ns),
         }
     });
-    Ok(Told(told.collect()))
+    Ok(SessionRollups(told.collect()))
 }
 
 pub(super) fn write(
@@ -141,7 +141,7 @@ pub(super) fn write(
     segments: &[Segment],
     totals: &SinkTotals,
     window: Duration,
-    Told(sessions): &Told,
+    SessionRollups(sessions): &SessionRollups,
 ) -> io::Result<()> {
     let sum = |of: fn(&Segment) -> u64| segments.iter().map(of).sum::<u64>();
     let names: Vec<&str> = segments.iter().map(|segment| &*segment.filename).collect();
@@ -447,7 +447,7 @@ mod tests {
             let sink = folder.path().join(name);
             let text = fs::read(sink.join("rollups.json")).unwrap();
             let mut rollups: Value = serde_json::from_slice(&text).unwrap();
-            let Told(read) = read_back(&sink, Duration::from_secs(60)).unwrap();
+            let SessionRollups(read) = read_back(&sink, Duration::from_secs(60)).unwrap();
             assert_eq!(rollups["sessions"].take(), Value::Array(read), "{name}");
         };
         let options = || SinkOptions { segment_events: 7, ..SinkOptions::default() };

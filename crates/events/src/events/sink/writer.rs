@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::manifest::{Manifest, Segment, sync_folder};
 use super::options::SinkOptions;
-use super::rollups::{self, Facts, Kept};
+use super::rollups::{self, Facts, RunningRollup};
 use super::{lock, recover};
 use crate::events::write::put_line;
 use crate::events::{Schema, SessionStatus, SessionSummary, TelemetryEvent};
@@ -67,7 +67,7 @@ pub struct SinkWriter {
     totals: SinkTotals,
     /// The running sums for the rollups. `None` if rollups are off, if the schema cannot express
     /// whole events, or if the start of the session is negative.
-    kept: Option<Kept>,
+    kept: Option<RunningRollup>,
     /// The process that created the writer. A forked child must not write the buffered events
     /// again.
     pid: u32,
@@ -139,7 +139,7 @@ impl SinkWriter {
             folder,
         };
         if writer.options.rollups && writer.options.target.schema == Schema::V4 {
-            writer.kept = Kept::new(&writer.session, writer.options.rollup_window);
+            writer.kept = RunningRollup::new(&writer.session, writer.options.rollup_window);
         }
         // Sessions that are too short to fill a segment still leave one each.
         writer.prune();

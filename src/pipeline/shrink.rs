@@ -21,19 +21,19 @@ const REPLACED: usize = 48;
 const MOST_MESSAGES: usize = 64;
 
 /// An item that may have been shrunk.
-struct Part<'a> {
+struct ItemToShrink<'a> {
     item: Item<'a>,
     payload: Cow<'a, [u8]>,
     marks: Marks,
 }
 
-impl<'a> From<Item<'a>> for Part<'a> {
+impl<'a> From<Item<'a>> for ItemToShrink<'a> {
     fn from(item: Item<'a>) -> Self {
         Self { item, payload: Cow::Borrowed(item.payload), marks: item.marks }
     }
 }
 
-impl Part<'_> {
+impl ItemToShrink<'_> {
     fn length(&self) -> usize {
         let name = match self.item.key() {
             Key::Name(name) => 2 + name.len(),
@@ -47,7 +47,7 @@ impl Part<'_> {
     }
 
     /// Replaces a value by its hash and the reason why the rest is missing.
-    fn shed_value(&mut self) {
+    fn shrink_value(&mut self) {
         let value = ValueView::new(&self.payload);
         let Marks { cut, redacted, no_hash } = self.marks;
         let hash = if redacted {
@@ -63,9 +63,9 @@ impl Part<'_> {
     }
 }
 
-fn written<'a>(parts: impl IntoIterator<Item = Part<'a>>) -> Vec<u8> {
+fn written<'a>(parts: impl IntoIterator<Item = ItemToShrink<'a>>) -> Vec<u8> {
     let mut items = Vec::new();
-    for Part { item, payload, marks } in parts {
+    for ItemToShrink { item, payload, marks } in parts {
         push_item(&mut items, item.kind, item.key(), |items| {
             items.extend_from_slice(&payload);
             marks
@@ -75,8 +75,8 @@ fn written<'a>(parts: impl IntoIterator<Item = Part<'a>>) -> Vec<u8> {
 }
 
 /// Creates an item with the reason for a missing part.
-fn absence(what: &'static str) -> Part<'static> {
-    Part::from(Item::named(ItemKind::Unavailable, what, TOO_LARGE.as_bytes()))
+fn absence(what: &'static str) -> ItemToShrink<'static> {
+    ItemToShrink::from(Item::named(ItemKind::Unavailable, what, TOO_LARGE.as_bytes()))
 }
 
 /// Shrinks an event's items until they fit into `room` bytes. Parts of the telemetry are removed
@@ -84,9 +84,9 @@ fn absence(what: &'static str) -> Part<'static> {
 /// rest does not fit either.
 #[cold]
 pub(super) fn to_fit(items: &[u8], room: usize) -> Option<Vec<u8>> {
-    let mut parts: Vec<Part<'_>> = Items(items).map(Part::from).collect();
-    let excess = |parts: &[Part<'_>]| {
-        parts.iter().map(Part::length).sum::<usize>().checked_sub(room + 1).is_some()
+    let mut parts: Vec<ItemToShrink<'_>> = Items(items).map(ItemToShrink::from).collect();
+    let excess = |parts: &[ItemToShrink<'_>]| {
+        parts.iter().map(ItemToShrink::length).sum::<usize>().checked_sub(room + 1).is_some()
     };
     for (kind, name) in [
         (ItemKind::TelemetryAtStart, "telemetry_at_start"),
@@ -109,7 +109,7 @@ pub(super) fn to_fit(items: &[u8], room: usize) -> Option<Vec<u8>> {
         if parts[at].payload.len() <= REPLACED || !excess(&parts) {
             break;
         }
-        parts[at].shed_value();
+        parts[at].shrink_value();
     }
     if excess(&parts) {
         let before = parts.len();
@@ -141,11 +141,11 @@ pub(crate) fn forget_old(items: &mut Vec<u8>, room: usize) {
             ItemKind::ErrorMessage if messages == MOST_MESSAGES => forgotten.messages += 1,
             kind => {
                 messages += usize::from(kind == ItemKind::ErrorMessage);
-                parts.push(Part::from(item));
+                parts.push(ItemToShrink::from(item));
             }
         }
     }
-    let mut length: usize = parts.iter().map(Part::length).sum();
+    let mut length: usize = parts.iter().map(ItemToShrink::length).sum();
     parts.retain(|part| {
         let goes = length > room && is_output(&part.item);
         if goes {

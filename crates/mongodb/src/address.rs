@@ -25,19 +25,19 @@ pub(crate) fn uri_of(settings: &MongodbSettings) -> String {
 
 /// A database on a server.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct Address {
     uri: String,
     settings: MongodbSettings,
     parsed: ConnectionString,
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Place").field(&self.shown()).finish()
+        f.debug_tuple("Address").field(&self.shown()).finish()
     }
 }
 
-impl Place {
+impl Address {
     /// Parses a URI.
     ///
     /// # Errors
@@ -129,19 +129,19 @@ mod tests {
 
     #[test]
     fn a_uri_names_the_database_or_the_settings_do() {
-        let database = |uri: &str| Place::new(uri, &settings()).unwrap().database().to_owned();
+        let database = |uri: &str| Address::new(uri, &settings()).unwrap().database().to_owned();
         assert_eq!(database("mongodb://a,b:27018/lab?replicaSet=r"), "lab");
         assert_eq!(database("mongodb://a"), "runlore");
     }
 
     #[test]
     fn a_password_is_never_shown() {
-        let place = Place::new("mongodb://ann:hunter2@host/db", &settings()).unwrap();
-        assert!(!format!("{place:?}{}", place.shown()).contains("hunter2"));
+        let address = Address::new("mongodb://ann:hunter2@host/db", &settings()).unwrap();
+        assert!(!format!("{address:?}{}", address.shown()).contains("hunter2"));
         for wrong in
             ["mongodb://ann:hunter2@/db", "mongodb://ann:hunt@er2@host:99999/db", "mongodb://"]
         {
-            let told = Place::new(wrong, &settings()).unwrap_err().to_string();
+            let told = Address::new(wrong, &settings()).unwrap_err().to_string();
             assert!(!told.contains("hunter2") && !told.contains("hunt@er2"), "{told}");
         }
     }

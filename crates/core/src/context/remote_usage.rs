@@ -33,7 +33,7 @@ impl AddAssign for Sums {
 
 /// Whether any context was ever passed on. Most programs never do, and need no lock then.
 static ANY: AtomicBool = AtomicBool::new(false);
-static HANDED: PerProcess<Mutex<HashMap<Id, Sums>>> = PerProcess::new();
+static BY_TASK: PerProcess<Mutex<HashMap<Id, Sums>>> = PerProcess::new();
 
 /// Creates the entry of a task whose context is passed on.
 pub fn expect(task: Id) {
@@ -59,5 +59,5 @@ pub fn take(task: Id) -> Sums {
 }
 
 fn lock() -> MutexGuard<'static, HashMap<Id, Sums>> {
-    HANDED.lock().unwrap_or_else(PoisonError::into_inner)
+    BY_TASK.lock().unwrap_or_else(PoisonError::into_inner)
 }

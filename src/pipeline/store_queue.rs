@@ -33,7 +33,7 @@ const CATCHING_UP: (Duration, Duration) = (Duration::from_millis(20), Duration::
 /// How long to wait before writing to a spool again that could not be written.
 const SPILL_AGAIN: Duration = Duration::from_secs(1);
 
-pub(super) struct Lane {
+pub(super) struct StoreQueue {
     /// The run whose session counts the records that the store will never get. Only set for the
     /// first store.
     counted_for: Option<Number>,
@@ -84,7 +84,7 @@ impl Last {
     }
 }
 
-/// The state of a lane at the end of its run.
+/// The state of a store queue at the end of its run.
 #[derive(Debug)]
 pub(super) struct Closed {
     /// The number of records that wait on disk.
@@ -92,7 +92,7 @@ pub(super) struct Closed {
     pub(super) result: Result<()>,
 }
 
-impl Lane {
+impl StoreQueue {
     pub(super) fn new(
         number: Number,
         store: Box<dyn Store>,
@@ -436,7 +436,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for StoreQueue {
     /// Records on disk belong to the next run.
     fn drop(&mut self) {
         let spooled = self.spooled();
