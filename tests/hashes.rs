@@ -211,7 +211,7 @@ fn bytes_inside_a_value_are_hashed_to_their_end() {
         }
     }
     let of = |last: u8| {
-        let mut bytes = vec![7; 100_000];
+        let mut bytes = vec![7; 20_000];
         bytes.push(last);
         bytes
     };

@@ -630,17 +630,15 @@ impl<'a> Cursor<'a> {
 /// Encodes bytes as base64 with padding.
 pub fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let letter = |bits: u32| char::from(LETTERS[bits as usize & 63]);
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
-        let bits = group.iter().fold(0_u32, |bits, &byte| bits << 8 | u32::from(byte))
-            << (8 * (3 - group.len()));
-        for place in 0..4 {
-            if place <= group.len() {
-                text.push(char::from(LETTERS[(bits >> (18 - 6 * place)) as usize & 63]));
-            } else {
-                text.push('=');
-            }
-        }
+        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        text.push(letter(bits >> 18));
+        text.push(letter(bits >> 12));
+        text.push(if group.len() > 1 { letter(bits >> 6) } else { '=' });
+        text.push(if group.len() > 2 { letter(bits) } else { '=' });
     }
     text
 }
