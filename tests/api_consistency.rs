@@ -99,7 +99,7 @@ fn values_are_accepted_with_and_without_a_reference() {
         guard.finish();
         for epoch in run.epochs(0..1) {
             epoch.used("rate", 0.5);
-            epoch.generated("loss", &0.25);
+            epoch.generated("loss", 0.25);
         }
     });
     let tasks = store.tasks();

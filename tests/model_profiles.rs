@@ -50,8 +50,9 @@ impl Linear {
         Self { weight: Matrix::new(outputs, inputs), bias: None }
     }
 
-    fn forward(&self, x: Matrix) -> Matrix {
-        Matrix::new(x.shape[0], self.weight.shape[0])
+    fn forward(&self, mut x: Matrix) -> Matrix {
+        x.shape[1] = self.weight.shape[0];
+        x
     }
 }
 

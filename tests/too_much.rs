@@ -117,10 +117,10 @@ fn a_task_that_gives_without_end_keeps_the_newest_and_counts_the_others() {
     let store = record(|| {
         runlore::task("endless").run(|| {
             runlore::task("inside").run(|| ());
-            (0..30_000).for_each(|at| runlore::generated(&format!("value {at}"), &at));
+            (0..30_000).for_each(|at| runlore::generated(&format!("value {at}"), at));
         });
         let mut block = runlore::task("block").start();
-        (0..30_000).for_each(|at| block.generated(&format!("value {at}"), &at));
+        (0..30_000).for_each(|at| block.generated(&format!("value {at}"), at));
         block.finish();
     });
     for name in ["endless", "block"] {

@@ -30,7 +30,7 @@ pub(super) enum Command {
     Open(RunSpec),
     /// Stores the record of another workflow with this run.
     Note(Number, Box<WorkflowObject>),
-    Close(Number, RunEnd, SyncSender<Result<Totals>>),
+    Close(Number, Box<RunEnd>, SyncSender<Result<Totals>>),
 }
 
 /// The writer of this process, and what it shows to other threads.
@@ -117,7 +117,7 @@ pub(crate) fn note_workflow(number: Number, record: Box<WorkflowObject>) -> Resu
 pub(crate) fn close_run(number: Number, end: RunEnd) -> Result<Totals> {
     // The writer answers in time, unless a store blocks it.
     let patience = ANSWER.saturating_add(settings().recorder.finish_wait_ms);
-    ask(patience, |answer| Command::Close(number, end, answer))?
+    ask(patience, |answer| Command::Close(number, Box::new(end), answer))?
 }
 
 /// Waits until every task that has ended so far was passed to its store.

@@ -117,7 +117,7 @@ impl Writer {
                 Command::Open(_) => {}
                 Command::Note(number, record) => self.pairing.note(number, &record),
                 Command::Close(number, end, answer) => {
-                    self.pairing.end_run(number, end, Some(answer));
+                    self.pairing.end_run(number, *end, Some(answer));
                 }
             }
         }
