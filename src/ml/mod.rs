@@ -33,7 +33,7 @@
 //!
 //! [`#[telemetry_forward]`](macro@crate::telemetry_forward) or [`Forward`] records a model's
 //! forward passes and the layers in them. Tensors are recorded by their facts, see [`Inspect`].
-//! [`ModelProfile`] describes a model's structure, and [`Summary`] a training in a few lines. The
+//! [`ModelProfile`](struct@ModelProfile) describes a model's structure, and [`Summary`] a training in a few lines. The
 //! crates `runlore-burn` and `runlore-candle` integrate those frameworks.
 //!
 //! The loops of [`WorkflowRun`] are also available as functions, for code without access to the
