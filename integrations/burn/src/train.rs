@@ -89,7 +89,7 @@ impl TrainingLogger {
             let mut metrics = task(name)
                 .subtype("metrics")
                 .used("epoch", epoch)
-                .used("iteration", &iteration)
+                .used("iteration", iteration)
                 .telemetry(TelemetryChoice::None)
                 .start();
             for (name, value) in values {
