@@ -13,7 +13,7 @@ use super::site::Site;
 use super::task::Task;
 use runlore_core::clock;
 use runlore_core::identity::Identity;
-use runlore_core::record::{Notes, Status, ValueView, hash};
+use runlore_core::record::{Id, Notes, Status, ValueView, hash};
 use runlore_core::store::{RecordHead, RecordKind, ValueHash};
 use runlore_core::usage;
 use runlore_telemetry::Snapshot;
@@ -115,7 +115,8 @@ impl TaskView<'_> {
         let (task, common) = (self.task, self.common);
         let notes = Notes::default();
         let status = task.status();
-        let mut head = self.head();
+        let measured = task.measured();
+        let mut head = self.head(status, measured.as_ref());
         let mut record = Object::new(to);
         record.ready(r#""type":"task""#);
         record.id(key!("task_id"), task.start.id);
@@ -174,7 +175,6 @@ impl TaskView<'_> {
                 notes.add(key.name().to_owned(), "it was damaged on its way to the store".into());
             }
         }
-        let measured = task.measured();
         if let Some(measured) = measured {
             record.field(key!("capture"), &Capture::of(&measured))?;
             if !measured.is_counted {
@@ -256,8 +256,9 @@ impl TaskView<'_> {
     }
 
     /// Returns the head of the record, without the hashes.
-    fn head(&self) -> RecordHead<'static> {
+    fn head(&self, status: Status, measured: Option<&Measured>) -> RecordHead<'static> {
         let (task, common) = (self.task, self.common);
+        let text = |id: Id| id.text(&mut [0; 36]).to_owned().into();
         let activity = match (task.text(ItemKind::Activity), task.site) {
             (None, Some(site)) => site.spec.name.into(),
             (name, _) => name.unwrap_or("unknown").to_owned().into(),
@@ -265,16 +266,16 @@ impl TaskView<'_> {
         let elapsed = |end: End| end.monotonic_ns.saturating_sub(task.start.monotonic_ns);
         RecordHead {
             kind: RecordKind::Task,
-            task_id: Some(task.start.id.to_string().into()),
+            task_id: Some(text(task.start.id)),
             workflow_id: Some(common.workflow_id.clone().into()),
             campaign_id: Some(common.campaign_id.clone().into()),
-            parent_task_id: task.start.parent.map(|parent| parent.to_string().into()),
+            parent_task_id: task.start.parent.map(text),
             activity_id: Some(activity),
-            status: Some(task.status()),
+            status: Some(status),
             pid: Some(common.pid.into()),
             started_at: Some(clock::seconds(task.start.wall_ns)),
             duration_ns: task.end.map(elapsed),
-            capture_ns: task.measured().map_or(0, |it| it.start_ns + it.end_ns),
+            capture_ns: measured.map_or(0, |it| it.start_ns + it.end_ns),
             hashes: Vec::new(),
             is_exact: true,
         }
