@@ -43,7 +43,7 @@ struct Recorder {
     /// Increases with everything the writer does, so that a waiting task can see whether waiting
     /// makes sense.
     progress: AtomicU64,
-    /// When the current write of a store on the writer's thread began. 0 if there is none.
+    /// When the writer's thread began to write to a store. 0 if it is not writing.
     storing_since: AtomicU64,
 }
 

@@ -120,8 +120,8 @@ pub struct Resources {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Amount {
-    /// The task's own usage, without its child tasks. `None` if it cannot be told apart. Written as
-    /// `self`.
+    /// The task's own usage, without its child tasks, stored as `self`. `None` if the record has
+    /// only the sum.
     #[serde(rename = "self", default, skip_serializing_if = "Option::is_none")]
     pub own: Option<i64>,
     /// The usage of the task and its child tasks.

@@ -253,8 +253,8 @@ section! {
         pub spool: Option<PathBuf>,
         /// The maximum size of the spool on disk, for each store of a run.
         pub spool_bytes: Bytes,
-        /// The permissions of new files of records, reports and exports, such as `"0640"`. Whoever
-        /// may read a folder's files may also enter the folder.
+        /// The permissions of new files of records, reports and exports, such as `"0640"`. A user
+        /// who may read these files may also enter their folder.
         pub file_mode: FileMode,
     }
 }

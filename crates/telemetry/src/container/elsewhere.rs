@@ -1,4 +1,4 @@
-//! [`ContainerReader`] on systems without control groups, where there is none.
+//! A [`ContainerReader`] that finds no container, for systems without control groups.
 #![allow(missing_docs, reason = "the reader of Linux has the documentation")]
 
 use super::{Container, ContainerNumbers};

@@ -233,7 +233,7 @@ impl<C: Code> Code for List<C> {
     }
 }
 
-/// Values keyed by name. If `OMIT_EMPTY`, the field is omitted from JSON if there are none.
+/// Values keyed by name. With `OMIT_EMPTY`, JSON omits a field without values.
 #[derive(Debug)]
 pub(crate) struct ByName<C, const OMIT_EMPTY: bool = false>(PhantomData<C>);
 
